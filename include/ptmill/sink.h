@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sink.h - where a run's result goes.
+ *
+ * A sink belongs to the caller: create, run (session.h), finish on success, destroy.  Files appear under their name
+ * only when ptm_sink_finish() succeeded; path NULL or "-" is standard output.
+ */
+#ifndef PTMILL_SINK_H
+#define PTMILL_SINK_H
+
+#include "err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Opaque. */
+struct ptm_sink;
+
+/* Instructions, one a line: `%016x` of the IP, two spaces, the disassembly; events on lines of their own. */
+struct ptm_text_config {
+	size_t size;    /* sizeof(struct ptm_text_config) */
+	bool no_disasm; /* the IP alone */
+};
+PTM_API struct ptm_sink *ptm_sink_text_create(const struct ptm_text_config *config, const char *path,
+					      struct ptm_error *err);
+
+/* `stream NAME instructions N digest 0x%016x` a stream, and with @every > 0 one line every so many instructions. */
+PTM_API struct ptm_sink *ptm_sink_digest_create(uint64_t every, const char *path, struct ptm_error *err);
+
+/* Figures of a run: instructions, branches, packets, accounting of every byte, gaps. */
+PTM_API struct ptm_sink *ptm_sink_stat_create(bool json, const char *path, struct ptm_error *err);
+
+/* Packets, one a line: offset, name, payload.  Nothing is decoded. */
+PTM_API struct ptm_sink *ptm_sink_dump_create(const char *path, struct ptm_error *err);
+
+/* Write what is left and put the output in its place.  Call once, after a run that succeeded. */
+PTM_API int ptm_sink_finish(struct ptm_sink *sink, struct ptm_error *err);
+
+/* Frees the sink; an output that was not finished is removed.  Accepts NULL. */
+PTM_API void ptm_sink_destroy(struct ptm_sink *sink);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

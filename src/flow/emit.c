@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * emit.c - batches: fixed arrays of steps and events, handed on when either is full.
+ */
+#include "flow/emit.h"
+
+#include <string.h>
+
+void ptm_emit_init(struct ptm_emit *emit, ptm_emit_fn fn, void *ctx)
+{
+	emit->fn = fn;
+	emit->ctx = ctx;
+	memset(&emit->tally, 0, sizeof(emit->tally));
+	emit->digest = PTM_DIGEST_EMPTY;
+	emit->part = PTM_DIGEST_EMPTY;
+	emit->nsteps = 0;
+	emit->nevents = 0;
+	emit->open = false;
+}
+
+int ptm_emit_flush(struct ptm_emit *emit, struct ptm_error *err)
+{
+	struct ptm_batch batch = {.steps = emit->steps,
+				  .nsteps = emit->nsteps,
+				  .events = emit->events,
+				  .nevents = emit->nevents,
+				  .digest = emit->part};
+	int status = 0;
+
+	if (batch.nsteps > 0 || batch.nevents > 0)
+		status = emit->fn(emit->ctx, &batch, err);
+	ptm_digest_append(&emit->digest, &emit->part);
+	emit->part = PTM_DIGEST_EMPTY;
+	emit->nsteps = 0;
+	emit->nevents = 0;
+	emit->open = false;
+	return status;
+}
+
+int ptm_emit_step(struct ptm_emit *emit, uint64_t ip, enum ptm_mode mode, struct ptm_error *err)
+{
+	if (emit->nsteps == PTM_EMIT_STEPS) {
+		int status = ptm_emit_flush(emit, err);
+
+		if (status < 0)
+			return status;
+	}
+	emit->steps[emit->nsteps++] = (struct ptm_step){ip, 1, mode};
+	emit->open = true;
+	return 0;
+}
+
+int ptm_emit_event(struct ptm_emit *emit, const struct ptm_event *ev, struct ptm_error *err)
+{
+	if (emit->nevents == PTM_EMIT_EVENTS) {
+		int status = ptm_emit_flush(emit, err);
+
+		if (status < 0)
+			return status;
+	}
+	emit->events[emit->nevents] = *ev;
+	emit->events[emit->nevents++].step = (uint32_t)emit->nsteps;
+	emit->open = false;
+	emit->tally.events++;
+	return 0;
+}
+
+int ptm_emit_gap(struct ptm_emit *emit, enum ptm_gap gap, uint64_t offset, uint64_t bytes, const uint64_t *ip,
+		 struct ptm_error *err)
+{
+	struct ptm_event ev = {.kind = PTM_EV_GAP, .arg = (uint16_t)gap, .offset = offset, .value = bytes};
+
+	if (ip != NULL) {
+		ev.flags |= PTM_EVF_HAS_IP;
+		ev.ip = *ip;
+	}
+	emit->tally.gaps[gap]++;
+	return ptm_emit_event(emit, &ev, err);
+}
+
+int ptm_emit_mark(struct ptm_emit *emit, struct ptm_emit_mark *mark, struct ptm_error *err)
+{
+	int status = ptm_emit_flush(emit, err);
+
+	mark->part = emit->part;
+	mark->tally = emit->tally;
+	mark->nsteps = emit->nsteps;
+	return status;
+}
+
+void ptm_emit_rewind(struct ptm_emit *emit, const struct ptm_emit_mark *mark)
+{
+	emit->part = mark->part;
+	emit->tally = mark->tally;
+	emit->nsteps = mark->nsteps;
+	emit->nevents = 0;
+	emit->open = false;
+}
+
+static uint64_t min_nonzero(uint64_t a, uint64_t b)
+{
+	if (a == 0 || b == 0)
+		return a | b;
+	return a < b ? a : b;
+}
+
+void ptm_tally_add(struct ptm_tally *sum, const struct ptm_tally *part)
+{
+	sum->insns += part->insns;
+	sum->cond += part->cond;
+	sum->ret += part->ret;
+	sum->indirect += part->indirect;
+	sum->call += part->call;
+	sum->far += part->far;
+	sum->events += part->events;
+	for (unsigned i = 0; i < PTM_PKT_KINDS; i++) {
+		sum->packets[i] += part->packets[i];
+		sum->packet_bytes[i] += part->packet_bytes[i];
+	}
+	sum->tnt_bits += part->tnt_bits;
+	for (unsigned i = 0; i < PTM_BYTES_CLASSES; i++)
+		sum->bytes[i] += part->bytes[i];
+	for (unsigned i = 0; i < PTM_GAP_KINDS; i++)
+		sum->gaps[i] += part->gaps[i];
+	sum->frames += part->frames;
+	sum->frame_min = min_nonzero(sum->frame_min, part->frame_min);
+	if (part->frame_max > sum->frame_max)
+		sum->frame_max = part->frame_max;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * engine.h - the interface of a flow engine: a segment in, steps and events out.
+ *
+ * A segment is a run of whole PSB frames: from one PSB to a later one, or to the end of the stream.  An engine keeps
+ * no state from one segment to the next, so the result does not depend on how a stream was cut.
+ */
+#ifndef PTM_FLOW_ENGINE_H
+#define PTM_FLOW_ENGINE_H
+
+#include "base/error.h"
+#include "flow/emit.h"
+#include "image/space.h"
+#include "ptmill/session.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ptm_segment {
+	const uint8_t *data; /* borrowed; starts at a PSB if len > 0 */
+	size_t len;          /* bytes that belong to this segment */
+	size_t look;         /* further bytes behind them: the next segment's PSB+ */
+	uint64_t offset;     /* of data[0] in the stream */
+	uint64_t head;       /* bytes before data[0] that precede the stream's first PSB */
+	uint64_t skipped;    /* bytes behind data[len) that were too many for a frame: accounted for, not decoded */
+	bool no_sync;        /* the whole stream has no PSB: head is its size */
+	bool ovf_pending;    /* the last packet before data[0], PAD and time skipped, is an OVF */
+	const volatile bool *cancel; /* asked now and then; may be NULL */
+};
+
+struct ptm_engine_config {
+	const struct ptm_space *space; /* borrowed; read by all workers */
+	struct ptm_cpu cpu;
+	struct ptm_timing timing;
+};
+
+struct ptm_engine {
+	const struct ptm_engine_ops *ops;
+};
+
+struct ptm_engine_ops {
+	const char *name;
+	/* One engine a worker; NULL and @err on failure. */
+	struct ptm_engine *(*create)(const struct ptm_engine_config *config, struct ptm_error *err);
+	void (*destroy)(struct ptm_engine *engine);
+	/* Decode a segment into @emit, in order.  Damage is emitted as PTM_EV_GAP.  Returns 0 or -PTM_E_* of the
+	 * environment (memory, cancellation, what the sink returned). */
+	int (*decode)(struct ptm_engine *engine, const struct ptm_segment *seg, struct ptm_emit *emit,
+		      struct ptm_error *err);
+};
+
+extern const struct ptm_engine_ops ptm_engine_ipt;
+
+/* What is worth saying about a CPU before decoding starts: NULL, or one line (unknown model). */
+const char *ptm_engine_cpu_warning(const struct ptm_cpu *cpu);
+
+#endif
