@@ -83,7 +83,7 @@ struct ptm_pkt {
 
 	/* TNT: the bits, oldest at bit n-1, newest at bit 0.  TSC: 56 bits.  TMA: CTC (16 bits).  MTC: 8 bits.
 	 * CYC: cycles.  CBR: core:bus ratio.  PIP: CR3.  VMCS: base address.  PTW, MNT, EVD, BIP: payload.
-	 * MWAIT: hints. */
+	 * MWAIT: hints.  TRIG: trigger bit vector. */
 	uint64_t payload;
 };
 
