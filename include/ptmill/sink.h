@@ -9,6 +9,7 @@
 #define PTMILL_SINK_H
 
 #include "err.h"
+#include "session.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,6 +35,11 @@ PTM_API struct ptm_sink *ptm_sink_digest_create(uint64_t every, const char *path
 
 /* Figures of a run: instructions, branches, packets, accounting of every byte, gaps. */
 PTM_API struct ptm_sink *ptm_sink_stat_create(bool json, const char *path, struct ptm_error *err);
+
+/* Add what the run cost to a report of ptm_sink_stat_create(): to be called after the run, before ptm_sink_finish().
+ * JSON has it under `run`; the table does not, because it is not the same twice: then one line goes to standard error.
+ * Does nothing to other sinks. */
+PTM_API void ptm_sink_stat_run(struct ptm_sink *sink, const struct ptm_run_stats *stats);
 
 /* Packets, one a line: offset, name, payload.  Nothing is decoded. */
 PTM_API struct ptm_sink *ptm_sink_dump_create(const char *path, struct ptm_error *err);

@@ -29,6 +29,7 @@ void ptm_job_used(struct ptm_job_out *out, size_t n);
 /* The end of a segment, as the deliverer sees it. */
 struct ptm_segment_end {
 	uint64_t offset;          /* of the segment in its stream */
+	uint64_t size;            /* bytes of the stream that it stands for: head, its own, skipped */
 	struct ptm_digest digest; /* of the segment's instructions */
 	const struct ptm_tally *tally;
 };
