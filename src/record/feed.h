@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * feed.h - turns the executed flow into encoder calls, and keeps the truth about it.
+ */
+#ifndef PTM_RECORD_FEED_H
+#define PTM_RECORD_FEED_H
+
+#include "base/digest.h"
+#include "base/vec.h"
+#include "record/encoder.h"
+#include "record/flow.h"
+
+#define PTM_CHECKPOINT_EVERY 1000000
+
+enum ptm_truth_kind {
+	PTM_TRUTH_CHECKPOINT,
+	PTM_TRUTH_PSB,
+	PTM_TRUTH_GAP /* offset is that of its OVF packet */
+};
+
+/* One line of the truth: what was executed up to here. */
+struct ptm_truth_line {
+	enum ptm_truth_kind kind;
+	uint64_t offset; /* PSB, GAP */
+	uint64_t n, digest;
+	uint64_t lost; /* GAP: instructions inside */
+};
+
+struct ptm_feed {
+	struct ptm_enc *enc; /* owned */
+	struct ptm_digest digest;
+	uint64_t limit;       /* instructions, 0: none */
+	uint64_t lost;        /* instructions inside all gaps so far */
+	uint64_t lost_before; /* ... before the current one */
+	uint64_t psbs, gaps;
+	bool out_of_memory;
+	PTM_VEC(struct ptm_truth_line) truth; /* owned */
+};
+
+/* Returns 0 or -PTM_E_NOMEM. */
+int ptm_feed_init(struct ptm_feed *feed, const struct ptm_record_config *config,
+		  ptm_enc_write_fn write, void *ctx);
+void ptm_feed_fini(struct ptm_feed *feed);
+
+/* A ptm_flow_sink event function; @ctx is the feed. */
+int ptm_feed_event(void *ctx, const struct ptm_flow_event *ev);
+
+/* Write out the rest of the trace.  Returns 0 or -PTM_E_*. */
+int ptm_feed_finish(struct ptm_feed *feed);
+
+#endif

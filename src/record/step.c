@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * step.c - the back end that single-steps a program by ptrace.
+ *
+ * The state between two stops is the IP of the next instruction and whether the sink was told that
+ * packets are on.  ON is told late, with the first instruction that really executes: only then is
+ * it known that the kernel did not go on elsewhere (a signal handler, a restarted system call).  A
+ * stop at the same IP after an instruction that falls through is an iteration of a rep instruction,
+ * which has not retired.  Decoded instructions are kept in a direct-mapped table by IP, emptied
+ * when executable mappings change.
+ *
+ * Known limits: the instruction behind a MOV SS or POP SS is not seen (the CPU holds back the
+ * trap); code that is written in place without mprotect() is decoded as first seen.
+ */
+#include "record/step.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TABLE_BITS = 14, PAGE = 4096, NO_EVENT = 0 };
+
+/* How an instruction enters the kernel. */
+enum entry {
+	ENTRY_NONE,
+	ENTRY_SYSCALL, /* SYSCALL, SYSENTER: retires */
+	ENTRY_TRAP     /* INT n, INT1, INT3: told as an interrupt at its own IP */
+};
+
+struct slot {
+	uint64_t ip;
+	struct ptm_insn insn; /* len 0: empty */
+	uint8_t entry;        /* enum entry */
+};
+
+struct stepper {
+	pid_t pid;
+	const struct ptm_flow_sink *sink;
+	struct ptm_error *err;
+	uint64_t ip;
+	bool on;          /* the sink was told ON */
+	bool at_handler;  /* the next stop is at the entry of a handler, nothing executed */
+	bool may_restart; /* the system call that ended at ip restarts unless a handler runs */
+	int signal;       /* to deliver with the next step */
+	int exit_code;
+	struct slot table[1 << TABLE_BITS];
+};
+
+static int tell(struct stepper *st, enum ptm_flow_kind kind, uint64_t next,
+		const struct ptm_insn *insn)
+{
+	struct ptm_flow_event ev = {kind, st->ip, next, insn};
+
+	return st->sink->event(st->sink->ctx, &ev);
+}
+
+static int tell_on(struct stepper *st)
+{
+	if (st->on)
+		return 0;
+	st->on = true;
+	return tell(st, PTM_FLOW_ON, st->ip, NULL);
+}
+
+/* Packets go off at the current instruction, which did not retire. */
+static int tell_interrupt(struct stepper *st)
+{
+	if (!st->on)
+		return 0;
+	st->on = false;
+	return tell(st, PTM_FLOW_INTERRUPT, st->ip, NULL);
+}
+
+static size_t read_code(pid_t pid, uint64_t ip, uint8_t buf[15])
+{
+	size_t first = PAGE - (size_t)(ip % PAGE);
+	struct iovec local = {buf, 15};
+	struct iovec remote[2];
+	ssize_t n;
+
+	if (first > 15)
+		first = 15;
+	/* A transfer is cut between its parts only: one a page. */
+	remote[0] = (struct iovec){(void *)(uintptr_t)ip, first};
+	remote[1] = (struct iovec){(void *)(uintptr_t)(ip + first), 15 - first};
+	n = process_vm_readv(pid, &local, 1, remote, first < 15 ? 2 : 1, 0);
+	return n < 0 ? 0 : (size_t)n;
+}
+
+static uint8_t entry_of(const struct ptm_insn *insn, const uint8_t *code)
+{
+	const uint8_t *op = code;
+
+	if (insn->klass != PTM_INSN_FAR_CALL)
+		return ENTRY_NONE;
+	/* Prefixes are allowed and mean nothing here. */
+	while (op < code + insn->len - 1 &&
+	       (*op == 0x66 || *op == 0xf2 || *op == 0xf3 || (*op & 0xf0) == 0x40))
+		op++;
+	if (op[0] == 0x0f)
+		return op[1] == 0x05 || op[1] == 0x34 ? ENTRY_SYSCALL : ENTRY_TRAP;
+	return op[0] == 0xcc || op[0] == 0xcd || op[0] == 0xce || op[0] == 0xf1 ? ENTRY_TRAP
+										: ENTRY_NONE;
+}
+
+/* The instruction at st->ip; an unreadable or invalid one has length 0 and is going to fault. */
+static const struct slot *look_up(struct stepper *st)
+{
+	uint64_t ip = st->ip;
+	struct slot *slot = &st->table[(ip ^ ip >> TABLE_BITS) % (1 << TABLE_BITS)];
+	uint8_t code[15];
+	size_t n;
+
+	if (slot->ip == ip && slot->insn.len != 0)
+		return slot;
+	memset(slot, 0, sizeof(*slot));
+	n = read_code(st->pid, ip, code);
+	slot->ip = ip;
+	if (ptm_insn_decode(code, n, ip, PTM_MODE_64, &slot->insn) <= 0)
+		memset(&slot->insn, 0, sizeof(slot->insn));
+	else
+		slot->entry = entry_of(&slot->insn, code);
+	return slot;
+}
+
+static int refused(struct stepper *st, const char *what)
+{
+	return PTM_FAIL(st->err, PTM_E_SYSTEM,
+			"Cannot trace the program: %s: %s (ptrace may be forbidden here)", what,
+			strerror(errno));
+}
+
+/* A decimal or hexadecimal field of /proc/PID/status; 0 if it cannot be read. */
+static uint64_t status_field(pid_t pid, const char *name, int base)
+{
+	char path[64], line[256];
+	size_t len = strlen(name);
+	uint64_t value = 0;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	f = fopen(path, "re");
+	if (f == NULL)
+		return 0;
+	while (fgets(line, sizeof(line), f) != NULL)
+		if (strncmp(line, name, len) == 0 && line[len] == ':')
+			value = strtoull(line + len + 1, NULL, base);
+	(void)fclose(f);
+	return value;
+}
+
+static bool has_handler(pid_t pid, int sig)
+{
+	return sig > 0 && sig <= 64 && (status_field(pid, "SigCgt", 16) >> (sig - 1) & 1) != 0;
+}
+
+/* The program stops for signal @sig. */
+static int on_signal(struct stepper *st, int sig)
+{
+	st->signal = sig;
+	st->at_handler = has_handler(st->pid, sig);
+	return tell_interrupt(st);
+}
+
+/* A system call has returned: executable mappings may be new, and it may be about to restart. */
+static int after_syscall(struct stepper *st, const struct user_regs_struct *regs)
+{
+	long nr = (long)regs->orig_rax;
+	long result = (long)regs->rax;
+	bool exec = (regs->rdx & PROT_EXEC) != 0;
+
+	/* ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK: only a tracer sees
+	 * them. */
+	st->may_restart = nr >= 0 && ((result <= -512 && result >= -514) || result == -516);
+	if (!((nr == SYS_mmap || nr == SYS_mprotect || nr == SYS_pkey_mprotect) && exec) &&
+	    nr != SYS_mremap && nr != SYS_shmat)
+		return 0;
+	memset(st->table, 0, sizeof(st->table));
+	return st->sink->mappings(st->sink->ctx, st->pid);
+}
+
+/* The instruction of @slot at st->ip retired or trapped; the next one is at regs->rip. */
+static int on_retired(struct stepper *st, const struct slot *slot,
+		      const struct user_regs_struct *regs)
+{
+	const struct ptm_insn *insn = &slot->insn;
+	int ret = tell_on(st);
+
+	if (ret != 0)
+		return ret;
+	if (insn->len == 0)
+		return PTM_FAIL(st->err, PTM_E_SYSTEM,
+				"Cannot decode the instruction at 0x%" PRIx64
+				" that the program executed",
+				st->ip);
+	if (insn->klass == PTM_INSN_OTHER && regs->rip == st->ip)
+		return 0;
+	if (slot->entry == ENTRY_SYSCALL) {
+		st->on = false;
+		ret = tell(st, PTM_FLOW_OFF, regs->rip, insn);
+		st->ip = regs->rip;
+		return ret != 0 ? ret : after_syscall(st, regs);
+	}
+	if (slot->entry == ENTRY_TRAP) {
+		ret = tell_interrupt(st);
+		/* INT n is a system call of 32-bit code; the others are the debugger's traps: the
+		 * program's own. */
+		if (regs->rip == st->ip + insn->len && insn->len == 1)
+			(void)on_signal(st, SIGTRAP);
+	} else if (insn->klass == PTM_INSN_OTHER && regs->rip != st->ip + insn->len) {
+		return PTM_FAIL(st->err, PTM_E_SYSTEM,
+				"Cannot follow the program: the instruction at 0x%" PRIx64
+				" went to 0x%" PRIx64,
+				st->ip, (uint64_t)regs->rip);
+	} else {
+		ret = tell(st, PTM_FLOW_INSN, regs->rip, insn);
+	}
+	st->ip = regs->rip;
+	return ret;
+}
+
+/* A process that the program started runs on unobserved; a thread cannot. */
+static int on_child(struct stepper *st)
+{
+	unsigned long child;
+
+	if (ptrace(PTRACE_GETEVENTMSG, st->pid, NULL, &child) != 0)
+		return refused(st, "PTRACE_GETEVENTMSG");
+	if ((pid_t)status_field((pid_t)child, "Tgid", 10) == st->pid)
+		return PTM_FAIL(st->err, PTM_E_SYSTEM,
+				"Cannot record a program with threads by single steps: it has just "
+				"started its second one");
+	if (waitpid((pid_t)child, NULL, __WALL) < 0 ||
+	    ptrace(PTRACE_DETACH, (pid_t)child, NULL, NULL) != 0)
+		return refused(st, "letting its child go");
+	return 0;
+}
+
+static int on_event(struct stepper *st, int event, const struct slot *slot)
+{
+	int ret = 0;
+
+	switch (event) {
+	case PTRACE_EVENT_FORK:
+	case PTRACE_EVENT_VFORK:
+	case PTRACE_EVENT_CLONE:
+		return on_child(st);
+	case PTRACE_EVENT_EXEC:
+		return PTM_FAIL(st->err, PTM_E_SYSTEM,
+				"Cannot record a program that replaces itself by exec: record the "
+				"last one directly");
+	case PTRACE_EVENT_EXIT:
+		/* Either inside the system call that ends it, or by a signal, told before. */
+		if (slot->entry == ENTRY_SYSCALL && st->signal == 0) {
+			ret = tell_on(st);
+			if (ret >= 0 && st->on)
+				ret = tell(st, PTM_FLOW_OFF, st->ip, &slot->insn);
+		} else {
+			ret = tell_interrupt(st);
+		}
+		st->on = false;
+		return ret < 0 ? ret : st->sink->leaving(st->sink->ctx, st->pid);
+	default:
+		return 0;
+	}
+}
+
+/* Returns 1 when the program has ended, 0 when it stands stopped again. */
+static int wait_for_stop(struct stepper *st, int *status)
+{
+	pid_t pid;
+
+	do
+		pid = waitpid(st->pid, status, __WALL);
+	while (pid < 0 && errno == EINTR);
+	if (pid < 0)
+		return refused(st, "waitpid");
+	if (WIFSTOPPED(*status))
+		return 0;
+	st->exit_code = WIFEXITED(*status) ? WEXITSTATUS(*status) : 128 + WTERMSIG(*status);
+	st->pid = -1;
+	return 1;
+}
+
+/* One step.  Returns 0, 1 if enough is recorded, 2 if the program has ended, or -PTM_E_*. */
+static int step(struct stepper *st)
+{
+	const struct slot *slot;
+	struct user_regs_struct regs;
+	int status, ret, sig = st->signal;
+
+	if (st->may_restart && !st->at_handler)
+		st->ip -= 2; /* both SYSCALL and SYSENTER */
+	slot = look_up(st);
+	if (ptrace(PTRACE_SINGLESTEP, st->pid, NULL, (void *)(intptr_t)sig) != 0 && errno != ESRCH)
+		return refused(st, "PTRACE_SINGLESTEP");
+	PTM_TRY(ret = wait_for_stop(st, &status));
+	if (ret > 0)
+		return 2;
+	if (status >> 16 != NO_EVENT) {
+		ret = on_event(st, status >> 16, slot);
+		st->signal = 0;
+		/* The system call is still under way. */
+		if (st->may_restart && !st->at_handler)
+			st->ip += 2;
+		return ret;
+	}
+	st->signal = 0;
+	if (ptrace(PTRACE_GETREGS, st->pid, NULL, &regs) != 0)
+		return refused(st, "PTRACE_GETREGS");
+	if (WSTOPSIG(status) != SIGTRAP) {
+		/* Nothing was executed, unless the signal found the program behind a system call.
+		 */
+		ret = 0;
+		if (!st->may_restart && slot->entry == ENTRY_SYSCALL &&
+		    regs.rip == st->ip + slot->insn.len)
+			ret = on_retired(st, slot, &regs);
+		else
+			st->ip = regs.rip;
+		return ret < 0 ? ret : on_signal(st, WSTOPSIG(status));
+	}
+	st->may_restart = false;
+	if (st->at_handler) {
+		st->at_handler = false;
+		st->ip = regs.rip;
+		return 0;
+	}
+	return on_retired(st, slot, &regs);
+}
+
+static _Noreturn void run_child(char *const argv[], int fd)
+{
+	int e;
+
+	if (personality(ADDR_NO_RANDOMIZE) >= 0 && ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0)
+		execvp(argv[0], argv);
+	e = errno;
+	(void)!write(fd, &e, sizeof(e));
+	_exit(127);
+}
+
+/* Start the program; it stands behind its exec. */
+static int start(struct stepper *st, char *const argv[])
+{
+	int status, fds[2], e = 0;
+	ssize_t n;
+
+	if (pipe2(fds, O_CLOEXEC) != 0)
+		return refused(st, "pipe");
+	st->pid = fork();
+	if (st->pid < 0) {
+		(void)close(fds[0]);
+		(void)close(fds[1]);
+		return refused(st, "fork");
+	}
+	if (st->pid == 0)
+		run_child(argv, fds[1]);
+	(void)close(fds[1]);
+	n = read(fds[0], &e, sizeof(e));
+	(void)close(fds[0]);
+	if (n == (ssize_t)sizeof(e)) {
+		(void)waitpid(st->pid, &status, 0);
+		st->pid = -1;
+		errno = e;
+		if (e == EPERM)
+			return refused(st, "PTRACE_TRACEME");
+		return PTM_FAIL(st->err, PTM_E_NOINPUT, "Cannot execute \"%s\": %s", argv[0],
+				strerror(e));
+	}
+	return 0;
+}
+
+static int prepare(struct stepper *st)
+{
+	const unsigned long options = PTRACE_O_EXITKILL | PTRACE_O_TRACEEXIT | PTRACE_O_TRACEEXEC |
+				      PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
+				      PTRACE_O_TRACECLONE;
+	struct user_regs_struct regs;
+	int status, ret;
+
+	PTM_TRY(ret = wait_for_stop(st, &status));
+	if (ret > 0)
+		return PTM_FAIL(st->err, PTM_E_SYSTEM,
+				"Cannot trace the program: it ended before its first instruction");
+	if (ptrace(PTRACE_SETOPTIONS, st->pid, NULL, options) != 0 ||
+	    ptrace(PTRACE_GETREGS, st->pid, NULL, &regs) != 0)
+		return refused(st, "PTRACE_SETOPTIONS");
+	if (regs.cs != 0x33)
+		return PTM_FAIL(st->err, PTM_E_SYSTEM, "Cannot record a 32-bit program");
+	st->ip = regs.rip;
+	return st->sink->mappings(st->sink->ctx, st->pid);
+}
+
+/* Enough is recorded: let the program run on alone, to its end. */
+static int let_go(struct stepper *st)
+{
+	int status, ret = tell_interrupt(st);
+
+	PTM_TRY(ret);
+	PTM_TRY(st->sink->leaving(st->sink->ctx, st->pid));
+	if (ptrace(PTRACE_DETACH, st->pid, NULL, (void *)(intptr_t)st->signal) != 0)
+		return refused(st, "PTRACE_DETACH");
+	while ((ret = wait_for_stop(st, &status)) == 0)
+		;
+	return ret < 0 ? ret : 0;
+}
+
+int ptm_step_run(char *const argv[], const struct ptm_flow_sink *sink, int *exit_code,
+		 struct ptm_error *err)
+{
+	struct stepper *st = calloc(1, sizeof(*st));
+	int ret;
+
+	if (st == NULL)
+		return PTM_FAIL(err, PTM_E_NOMEM, "Cannot record: out of memory");
+	st->sink = sink;
+	st->err = err;
+	st->pid = -1;
+	ret = start(st, argv);
+	if (ret == 0)
+		ret = prepare(st);
+	while (ret == 0)
+		ret = step(st);
+	if (ret == 1)
+		ret = let_go(st);
+	if (st->pid > 0) {
+		(void)kill(st->pid, SIGKILL);
+		(void)waitpid(st->pid, NULL, __WALL);
+	}
+	*exit_code = st->exit_code;
+	free(st);
+	return ret < 0 ? ret : 0;
+}
