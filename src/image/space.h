@@ -2,8 +2,9 @@
  *
  * space.h - an address space: which bytes are mapped where.
  *
- * A space is built once by one thread, then only read, by any number of threads.  It owns the images it maps (one
- * mapping of a file, however often it is used).  A later mapping hides an earlier one where they overlap.
+ * A space is built once by one thread, then only read, by any number of threads.  It owns the
+ * images it maps (one mapping of a file, however often it is used).  A later mapping hides an
+ * earlier one where they overlap.
  */
 #ifndef PTM_IMAGE_SPACE_H
 #define PTM_IMAGE_SPACE_H
@@ -19,19 +20,25 @@ struct ptm_space;
 struct ptm_space *ptm_space_create(void);
 void ptm_space_destroy(struct ptm_space *space);
 
-/* --elf FILE[:BASE]: the executable (PF_X) segments of an ELF file of any class, at their own addresses, or moved so
- * that the lowest PT_LOAD segment lies at @base (page-rounded), if @has_base.  x86 only; an ELF without executable
- * segments, or of another machine, is PTM_E_FORMAT. */
-int ptm_space_add_elf(struct ptm_space *space, const char *path, bool has_base, uint64_t base, struct ptm_error *err);
-
-/* --raw FILE[:FROM[-TO]]:BASE: bytes FROM..TO of a file at BASE. */
-int ptm_space_add_raw(struct ptm_space *space, const char *path, uint64_t from, uint64_t to, uint64_t base,
+/* --elf FILE[:BASE]: the executable (PF_X) segments of an ELF file of any class, at their own
+ * addresses, or moved so that the lowest PT_LOAD segment lies at @base (page-rounded), if
+ * @has_base.  x86 only; an ELF without executable segments, or of another machine, is PTM_E_FORMAT.
+ */
+int ptm_space_add_elf(struct ptm_space *space, const char *path, bool has_base, uint64_t base,
 		      struct ptm_error *err);
 
-/* --maps FILE: a file in the format of /proc/PID/maps; every executable mapping with a path is looked up below
- * @sysroot (NULL: "/").  Special mappings ([vdso], [vsyscall], anonymous) and files that are missing are counted,
- * not fatal.  A line that is not of the format is PTM_E_FORMAT and names the line. */
-int ptm_space_add_maps(struct ptm_space *space, const char *path, const char *sysroot, struct ptm_error *err);
+/* --raw FILE[:FROM[-TO]]:BASE: bytes FROM to TO (exclusive; UINT64_MAX: the end of the file) of a
+ * file at BASE. */
+int ptm_space_add_raw(struct ptm_space *space, const char *path, uint64_t from, uint64_t to,
+		      uint64_t base, struct ptm_error *err);
+
+/* --maps FILE: a file in the format of /proc/PID/maps; every executable mapping with a path is
+ * looked up below
+ * @sysroot (NULL: "/").  Special mappings ([vdso], [vsyscall], anonymous) and files that are
+ * missing are counted, not fatal.  A line that is not of the format is PTM_E_FORMAT and names the
+ * line. */
+int ptm_space_add_maps(struct ptm_space *space, const char *path, const char *sysroot,
+		       struct ptm_error *err);
 
 /* One executable range, for reports.  `file_offset` is where its first byte lies in the file. */
 struct ptm_mapping {
@@ -42,15 +49,22 @@ struct ptm_mapping {
 	const uint8_t *data;  /* NULL: the image is missing */
 };
 
-/* Mappings in order of address, without overlaps (what was hidden is cut away). */
+/* Mappings in order of address, without overlaps (what was hidden is cut away).  A missing image
+ * hides nothing: an image given for the same addresses by another option takes its place, in any
+ * order.  After seal. */
 size_t ptm_space_count(const struct ptm_space *space);
 struct ptm_mapping ptm_space_get(const struct ptm_space *space, size_t i);
+
+/* Number of mappings whose image is missing (data == NULL), and their bytes at @bytes unless NULL.
+ * After seal. */
+size_t ptm_space_missing(const struct ptm_space *space, uint64_t *bytes);
 
 /* Finish building: sort, cut overlaps.  Called once before the space is read. */
 int ptm_space_seal(struct ptm_space *space, struct ptm_error *err);
 
-/* The bytes from @ip to the end of its mapping: returns a borrowed pointer and stores the number of contiguous bytes
- * at @avail; NULL if nothing is mapped there.  Threads: any number at once, after seal. */
+/* The bytes from @ip to the end of its mapping: returns a borrowed pointer and stores the number of
+ * contiguous bytes at @avail; NULL if nothing is mapped there.  Threads: any number at once, after
+ * seal. */
 const uint8_t *ptm_space_at(const struct ptm_space *space, uint64_t ip, size_t *avail);
 
 /* Copy up to @len bytes from @ip on, across adjacent mappings.  Returns the number copied. */

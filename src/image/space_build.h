@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * space_build.h - what the readers of image formats (elf.c, maps.c, raw.c) put into a space.
+ */
+#ifndef PTM_IMAGE_SPACE_BUILD_H
+#define PTM_IMAGE_SPACE_BUILD_H
+
+#include "image/space.h"
+#include "os/file.h"
+
+#include <sys/types.h>
+
+#define PTM_BUILD_ID_MAX 64 /* bytes; SHA-1 has 20 */
+
+/* A mapped file, shared by all its names and uses. */
+struct ptm_image {
+	dev_t dev;
+	ino_t ino;
+	struct ptm_map map;
+	char build_id[2 * PTM_BUILD_ID_MAX + 1]; /* hex, "" if none */
+};
+
+/* A name under which an image was asked for. */
+struct ptm_image_name {
+	char *path;
+	struct ptm_image *image; /* NULL: missing */
+};
+
+/* Store the image of the file @path at @name; it is mapped on first use.  -PTM_E_* if it cannot be
+ * had. */
+int ptm_space_open(struct ptm_space *space, const char *path, const struct ptm_image_name **name,
+		   struct ptm_error *err);
+
+/* Put @len bytes at @file_offset of an image, which must be there, at @begin; nothing for @len 0.
+ */
+int ptm_space_map(struct ptm_space *space, const struct ptm_image_name *name, uint64_t begin,
+		  uint64_t len, uint64_t file_offset, struct ptm_error *err);
+
+/* Record @len bytes at @begin whose image, called @path, is missing. */
+int ptm_space_map_missing(struct ptm_space *space, const char *path, uint64_t begin, uint64_t len,
+			  uint64_t file_offset, struct ptm_error *err);
+
+/* Hex build-id of an ELF file in memory, "" if it is none or has none. */
+void ptm_elf_build_id(const struct ptm_map *map, char out[2 * PTM_BUILD_ID_MAX + 1]);
+
+#endif
