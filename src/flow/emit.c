@@ -65,10 +65,11 @@ int ptm_emit_event(struct ptm_emit *emit, const struct ptm_event *ev, struct ptm
 	return 0;
 }
 
-int ptm_emit_gap(struct ptm_emit *emit, enum ptm_gap gap, uint64_t offset, uint64_t bytes, const uint64_t *ip,
-		 struct ptm_error *err)
+int ptm_emit_gap(struct ptm_emit *emit, enum ptm_gap gap, uint64_t offset, uint64_t bytes,
+		 const uint64_t *ip, struct ptm_error *err)
 {
-	struct ptm_event ev = {.kind = PTM_EV_GAP, .arg = (uint16_t)gap, .offset = offset, .value = bytes};
+	struct ptm_event ev = {
+		.kind = PTM_EV_GAP, .arg = (uint16_t)gap, .offset = offset, .value = bytes};
 
 	if (ip != NULL) {
 		ev.flags |= PTM_EVF_HAS_IP;

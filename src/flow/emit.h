@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * emit.h - collects instructions and events of one segment into batches and hands each full batch on.
+ * emit.h - collects instructions and events of one segment into batches and hands each full batch
+ * on.
  */
 #ifndef PTM_FLOW_EMIT_H
 #define PTM_FLOW_EMIT_H
@@ -11,7 +12,7 @@
 
 #include <stdbool.h>
 
-#define PTM_EMIT_STEPS 4096
+#define PTM_EMIT_STEPS  4096
 #define PTM_EMIT_EVENTS 512
 
 /* Receives a batch; what it returns < 0 ends the segment. */
@@ -30,7 +31,8 @@ struct ptm_emit {
 	struct ptm_event events[PTM_EMIT_EVENTS];
 };
 
-/* A point to which what was emitted since can be taken back, as long as no batch was handed on in between. */
+/* A point to which what was emitted since can be taken back, as long as no batch was handed on in
+ * between. */
 struct ptm_emit_mark {
 	struct ptm_digest part;
 	struct ptm_tally tally;
@@ -45,16 +47,16 @@ int ptm_emit_flush(struct ptm_emit *emit, struct ptm_error *err);
 int ptm_emit_event(struct ptm_emit *emit, const struct ptm_event *ev, struct ptm_error *err);
 
 /* A gap event, with its bytes and class accounted for. */
-int ptm_emit_gap(struct ptm_emit *emit, enum ptm_gap gap, uint64_t offset, uint64_t bytes, const uint64_t *ip,
-		 struct ptm_error *err);
+int ptm_emit_gap(struct ptm_emit *emit, enum ptm_gap gap, uint64_t offset, uint64_t bytes,
+		 const uint64_t *ip, struct ptm_error *err);
 
 /* The slow part of ptm_emit_insn(): a new step. */
 int ptm_emit_step(struct ptm_emit *emit, uint64_t ip, enum ptm_mode mode, struct ptm_error *err);
 
-/* Emit the instruction at @ip.  It continues the last step unless an event, a change of mode or a branch that took a
- * packet lies in between; @klass tells which it is. */
-static inline int ptm_emit_insn(struct ptm_emit *emit, uint64_t ip, enum ptm_mode mode, enum ptm_insn_class klass,
-				struct ptm_error *err)
+/* Emit the instruction at @ip.  It continues the last step unless an event, a change of mode or a
+ * branch that took a packet lies in between; @klass tells which it is. */
+static inline int ptm_emit_insn(struct ptm_emit *emit, uint64_t ip, enum ptm_mode mode,
+				enum ptm_insn_class klass, struct ptm_error *err)
 {
 	if (!emit->open || emit->steps[emit->nsteps - 1].mode != mode ||
 	    emit->steps[emit->nsteps - 1].n == UINT32_MAX) {
@@ -71,7 +73,8 @@ static inline int ptm_emit_insn(struct ptm_emit *emit, uint64_t ip, enum ptm_mod
 		emit->open = !ptm_insn_needs_packet(klass);
 		emit->tally.cond += klass == PTM_INSN_COND;
 		emit->tally.ret += klass == PTM_INSN_RET;
-		emit->tally.indirect += klass == PTM_INSN_JUMP_INDIRECT || klass == PTM_INSN_CALL_INDIRECT;
+		emit->tally.indirect +=
+			klass == PTM_INSN_JUMP_INDIRECT || klass == PTM_INSN_CALL_INDIRECT;
 		emit->tally.call += klass == PTM_INSN_CALL || klass == PTM_INSN_CALL_INDIRECT;
 		emit->tally.far += klass >= PTM_INSN_FAR_CALL;
 	}

@@ -2,8 +2,9 @@
  *
  * engine.h - the interface of a flow engine: a segment in, steps and events out.
  *
- * A segment is a run of whole PSB frames: from one PSB to a later one, or to the end of the stream.  An engine keeps
- * no state from one segment to the next, so the result does not depend on how a stream was cut.
+ * A segment is a run of whole PSB frames: from one PSB to a later one, or to the end of the stream.
+ * An engine keeps no state from one segment to the next, so the result does not depend on how a
+ * stream was cut.
  */
 #ifndef PTM_FLOW_ENGINE_H
 #define PTM_FLOW_ENGINE_H
@@ -13,6 +14,7 @@
 #include "image/space.h"
 #include "ptmill/session.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,10 +25,11 @@ struct ptm_segment {
 	size_t look;         /* further bytes behind them: the next segment's PSB+ */
 	uint64_t offset;     /* of data[0] in the stream */
 	uint64_t head;       /* bytes before data[0] that precede the stream's first PSB */
-	uint64_t skipped;    /* bytes behind data[len) that were too many for a frame: accounted for, not decoded */
-	bool no_sync;        /* the whole stream has no PSB: head is its size */
-	bool ovf_pending;    /* the last packet before data[0], PAD and time skipped, is an OVF */
-	const volatile bool *cancel; /* asked now and then; may be NULL */
+	uint64_t skipped; /* bytes behind data[len) that were too many for a frame: accounted for,
+			     not decoded */
+	bool no_sync;     /* the whole stream has no PSB: head is its size */
+	bool ovf_pending; /* the last packet before data[0], PAD and time skipped, is an OVF */
+	const atomic_bool *cancel; /* asked at every frame; may be NULL */
 };
 
 struct ptm_engine_config {
@@ -44,10 +47,10 @@ struct ptm_engine_ops {
 	/* One engine a worker; NULL and @err on failure. */
 	struct ptm_engine *(*create)(const struct ptm_engine_config *config, struct ptm_error *err);
 	void (*destroy)(struct ptm_engine *engine);
-	/* Decode a segment into @emit, in order.  Damage is emitted as PTM_EV_GAP.  Returns 0 or -PTM_E_* of the
-	 * environment (memory, cancellation, what the sink returned). */
-	int (*decode)(struct ptm_engine *engine, const struct ptm_segment *seg, struct ptm_emit *emit,
-		      struct ptm_error *err);
+	/* Decode a segment into @emit, in order.  Damage is emitted as PTM_EV_GAP.  Returns 0 or
+	 * -PTM_E_* of the environment (memory, cancellation, what the sink returned). */
+	int (*decode)(struct ptm_engine *engine, const struct ptm_segment *seg,
+		      struct ptm_emit *emit, struct ptm_error *err);
 };
 
 extern const struct ptm_engine_ops ptm_engine_ipt;

@@ -2,11 +2,12 @@
  *
  * step.h - what an engine yields: steps, events between them, and a tally.
  *
- * A step is a start address and a number of instructions that follow it along unconditional flow: falling through,
- * direct JMPs and direct CALLs.  Only its last instruction may be a branch that took a packet.  So steps are bounded
- * by the packets of the trace, not by its instructions, and whoever wants the instructions expands them from the image
- * (image/code.h).  Where a step is cut says nothing: engines and segments may cut differently, so a sink's output
- * must depend on the instructions and events only.
+ * A step is a start address and a number of instructions that follow it along unconditional flow:
+ * falling through, direct JMPs and direct CALLs.  Only its last instruction may be a branch that
+ * took a packet.  So steps are bounded by the packets of the trace, not by its instructions, and
+ * whoever wants the instructions expands them from the image (image/code.h).  Where a step is cut
+ * says nothing: engines and segments may cut differently, so a sink's output must depend on the
+ * instructions and events only.
  */
 #ifndef PTM_FLOW_STEP_H
 #define PTM_FLOW_STEP_H
@@ -23,7 +24,8 @@ struct ptm_step {
 	uint32_t mode; /* enum ptm_mode */
 };
 
-/* A part of a segment's result, in order.  Borrowed: valid until the call it is passed to returns. */
+/* A part of a segment's result, in order.  Borrowed: valid until the call it is passed to returns.
+ */
 struct ptm_batch {
 	const struct ptm_step *steps;
 	size_t nsteps;
@@ -46,8 +48,8 @@ struct ptm_tally {
 	uint64_t tnt_bits;
 	uint64_t bytes[PTM_BYTES_CLASSES];
 	uint64_t gaps[PTM_GAP_KINDS];
-	uint64_t frames;                    /* PSBs from which decoding started */
-	uint64_t frame_min, frame_max;      /* bytes from one PSB to the next; 0 if none */
+	uint64_t frames;               /* PSBs from which decoding started */
+	uint64_t frame_min, frame_max; /* bytes from one PSB to the next; 0 if none */
 };
 
 void ptm_tally_add(struct ptm_tally *sum, const struct ptm_tally *part);

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * frame.c - PSB frames: cutting a segment into them, judging a PSB+, counting and accounting their
+ * bytes.
+ */
+#include "flow/frame.h"
+
+struct ptm_psbplus ptm_psbplus_judge(const uint8_t *data, size_t len)
+{
+	struct ptm_psbplus plus = {0};
+	struct ptm_lexer lx;
+	struct ptm_pkt pkt;
+
+	ptm_lexer_init(&lx, data, len < PTM_PSBPLUS_LOOK ? len : PTM_PSBPLUS_LOOK);
+	if (ptm_lex_next(&lx, &pkt) != PTM_LEX_OK || pkt.kind != PTM_PKT_PSB)
+		return plus;
+	while (ptm_lex_next(&lx, &pkt) == PTM_LEX_OK) {
+		switch (pkt.kind) {
+		case PTM_PKT_PSBEND:
+			plus.end = (size_t)(lx.pos - data);
+			break;
+		case PTM_PKT_FUP:
+			if (plus.end > 0) {
+				plus.fup_first = true;
+				return plus;
+			}
+			plus.on = pkt.has_ip;
+			plus.ip = pkt.ip;
+			continue;
+		case PTM_PKT_MODE_EXEC:
+			plus.has_mode |= plus.end == 0;
+			continue;
+		case PTM_PKT_PAD:
+		case PTM_PKT_TSC:
+		case PTM_PKT_TMA:
+		case PTM_PKT_MTC:
+		case PTM_PKT_CYC:
+		case PTM_PKT_CBR:
+		case PTM_PKT_MODE_TSX:
+		case PTM_PKT_PIP:
+		case PTM_PKT_VMCS:
+		case PTM_PKT_MNT:
+			continue;
+		case PTM_PKT_TIP_PGE:
+			if (plus.end > 0)
+				plus.on = false;
+			break;
+		default:
+			break;
+		}
+		if (pkt.kind != PTM_PKT_PSBEND)
+			break;
+	}
+	if (plus.end == 0)
+		plus.on = false;
+	return plus;
+}
+
+static bool libipt_knows(unsigned kind)
+{
+	return kind != PTM_PKT_BBP && kind != PTM_PKT_BIP && kind != PTM_PKT_BEP &&
+	       kind != PTM_PKT_CFE && kind != PTM_PKT_EVD && kind != PTM_PKT_TRIG;
+}
+
+struct ptm_frame_scan ptm_frame_scan(const struct ptm_frame *frame, struct ptm_tally *tally)
+{
+	struct ptm_frame_scan scan = {.status = PTM_LEX_OK, .unsupported = SIZE_MAX};
+	struct ptm_lexer lx;
+	struct ptm_pkt pkt;
+
+	ptm_lexer_init(&lx, frame->data, frame->len);
+	while ((scan.status = ptm_lex_next(&lx, &pkt)) == PTM_LEX_OK) {
+		tally->packets[pkt.kind]++;
+		tally->packet_bytes[pkt.kind] += pkt.size;
+		if (pkt.kind == PTM_PKT_TNT8 || pkt.kind == PTM_PKT_TNT64)
+			tally->tnt_bits += pkt.n;
+		else if (!libipt_knows(pkt.kind) && scan.unsupported == SIZE_MAX)
+			scan.unsupported = (size_t)(lx.pos - frame->data) - pkt.size;
+		if (pkt.kind == PTM_PKT_OVF) {
+			scan.has_ovf = true;
+			scan.ovf_at = (size_t)(lx.pos - frame->data) - pkt.size;
+		}
+		if (pkt.kind != PTM_PKT_PAD && !ptm_pkt_is_time(pkt.kind))
+			scan.ovf_last = pkt.kind == PTM_PKT_OVF;
+	}
+	scan.good = (size_t)(lx.pos - frame->data);
+	if (scan.unsupported > scan.good)
+		scan.unsupported = scan.good;
+	if (scan.status != PTM_LEX_END)
+		scan.ovf_last = false;
+	tally->frames++;
+	if (frame->next != NULL) {
+		if (tally->frame_min == 0 || frame->len < tally->frame_min)
+			tally->frame_min = frame->len;
+		if (frame->len > tally->frame_max)
+			tally->frame_max = frame->len;
+	}
+	return scan;
+}
+
+void ptm_frame_account(const struct ptm_frame *frame, size_t decoded, struct ptm_tally *tally)
+{
+	struct ptm_lexer lx;
+	struct ptm_pkt pkt;
+
+	ptm_lexer_init(&lx, frame->data, decoded);
+	while (ptm_lex_next(&lx, &pkt) == PTM_LEX_OK) {
+		if (pkt.kind == PTM_PKT_PAD)
+			tally->bytes[PTM_BYTES_PADDING] += pkt.size;
+		else if (pkt.kind == PTM_PKT_OVF)
+			tally->bytes[PTM_BYTES_OVERFLOW] += pkt.size;
+		else
+			tally->bytes[PTM_BYTES_DECODED] += pkt.size;
+	}
+	tally->bytes[PTM_BYTES_SKIPPED] += frame->len - (size_t)(lx.pos - frame->data);
+}
+
+bool ptm_frame_ends_in_ovf(const uint8_t *data, size_t len)
+{
+	struct ptm_frame frame = {.data = data, .len = len};
+	struct ptm_tally unused = {0};
+
+	return ptm_frame_scan(&frame, &unused).ovf_last;
+}
+
+/* What lies before the first frame, and behind the longest one. */
+static int emit_head(const struct ptm_segment *seg, struct ptm_emit *emit, struct ptm_error *err)
+{
+	emit->tally.bytes[PTM_BYTES_HEAD] += seg->head;
+	if (!seg->no_sync)
+		return 0;
+	return ptm_emit_gap(emit, PTM_GAP_NO_SYNC, seg->offset - seg->head, seg->head, NULL, err);
+}
+
+static int emit_excess(uint64_t offset, uint64_t bytes, struct ptm_emit *emit,
+		       struct ptm_error *err)
+{
+	if (bytes == 0)
+		return 0;
+	emit->tally.bytes[PTM_BYTES_SKIPPED] += bytes;
+	return ptm_emit_gap(emit, PTM_GAP_TOO_LONG, offset, bytes, NULL, err);
+}
+
+int ptm_frames_walk(const struct ptm_segment *seg, ptm_frame_fn fn, void *ctx,
+		    struct ptm_emit *emit, struct ptm_error *err)
+{
+	const size_t avail = seg->len + seg->look;
+	bool ovf_pending = seg->ovf_pending;
+	size_t begin = 0;
+
+	PTM_TRY(emit_head(seg, emit, err));
+	while (begin < seg->len) {
+		/* With the bytes behind the segment: which PSB ends a run is only told by the end
+		 * of the run. */
+		size_t found = ptm_psb_find(seg->data, avail, begin + PTM_PSB_SIZE, false);
+		size_t end = found < seg->len ? found : seg->len;
+		struct ptm_psbplus next;
+		struct ptm_frame frame = {.data = seg->data + begin,
+					  .len = end - begin,
+					  .offset = seg->offset + begin,
+					  .next_offset = seg->offset + end,
+					  .ovf_pending = ovf_pending};
+		struct ptm_frame_scan scan;
+		uint64_t excess = end == seg->len ? seg->skipped : 0;
+
+		if (frame.len > PTM_FRAME_MAX) {
+			excess += frame.len - PTM_FRAME_MAX;
+			frame.len = PTM_FRAME_MAX;
+		}
+		if (end < avail && excess == 0) {
+			next = ptm_psbplus_judge(seg->data + end, avail - end);
+			frame.next = &next;
+		}
+		scan = ptm_frame_scan(&frame, &emit->tally);
+		PTM_TRY(fn(ctx, &frame, &scan, emit, err));
+		PTM_TRY(emit_excess(frame.offset + frame.len, excess, emit, err));
+		if (seg->cancel != NULL && atomic_load_explicit(seg->cancel, memory_order_relaxed))
+			return PTM_FAIL(err, PTM_E_CANCELED, "Canceled");
+		ovf_pending = scan.ovf_last && excess == 0;
+		begin = end;
+	}
+	return 0;
+}

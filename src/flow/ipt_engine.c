@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ipt_engine.c - libipt's instruction decoder behind our engine interface: the reference.
+ *
+ * Each PSB frame gets a decoder of its own over just the frame's bytes, so that the result does not
+ * depend on how the stream was cut into segments.  The instructions between a frame's last packet
+ * and the IP that the next PSB+ states belong to the earlier frame (the seam walk); without a next
+ * PSB+ nothing counts behind the last packet.  Images are read through libipt's memory callback
+ * from our address space.
+ *
+ * libipt never sees packets that our lexer rejects or that its version does not know: the frame
+ * ends for it there. Two things are put into a private copy of a frame, because libipt 2.0 loses
+ * its way without them: a MODE.Exec where an overflow is resolved before any was seen (64-bit code
+ * is assumed), and an OVF behind PSBEND where the overflow stood before the PSB and the resume IP
+ * behind it.
+ */
+#include "flow/engine.h"
+
+#include "flow/frame.h"
+#include "flow/ipt_event.h"
+
+#include <intel-pt.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Instructions without a packet: longer runs exist only in wrong images (or in a `jmp .`, which
+ * ends with an interrupt at the IP it began with). */
+#define RUN_MAX (1u << 18)
+
+struct ipt_engine {
+	struct ptm_engine base;
+	struct pt_config config;
+	struct pt_image *image;
+	const struct ptm_space *space;
+	uint8_t *copy; /* private copy of a frame, owned */
+	size_t copy_cap;
+};
+
+/* One frame on its way through libipt. */
+struct walk {
+	struct ipt_engine *engine;
+	const struct ptm_frame *frame;
+	struct pt_insn_decoder *decoder;
+	struct ptm_emit *emit;
+	struct ptm_error *err;
+	int status;   /* libipt's, from the last call */
+	uint32_t run; /* instructions since the last packet */
+	uint64_t ip;  /* of the last instruction looked at */
+	bool has_ip;
+	/* Bytes put into the copy: `added` bytes in all before copy offset `added_end`. */
+	size_t added, added_begin;
+};
+
+static int read_image(uint8_t *buffer, size_t size, const struct pt_asid *asid, uint64_t ip,
+		      void *context)
+{
+	size_t n = ptm_space_read((const struct ptm_space *)context, ip, buffer, size);
+
+	(void)asid;
+	return n > 0 ? (int)n : -pte_nomap;
+}
+
+static enum ptm_mode insn_mode(enum pt_exec_mode mode)
+{
+	if (mode == ptem_32bit)
+		return PTM_MODE_32;
+	if (mode == ptem_16bit)
+		return PTM_MODE_16;
+	return PTM_MODE_64;
+}
+
+/* libipt does not say whether a near jump or call is indirect: opcode FF, behind prefixes. */
+static bool is_indirect(const struct pt_insn *insn)
+{
+	for (unsigned i = 0; i < insn->size; i++) {
+		switch (insn->raw[i]) {
+		case 0x26:
+		case 0x2e:
+		case 0x36:
+		case 0x3e:
+		case 0x64:
+		case 0x65:
+		case 0x66:
+		case 0x67:
+		case 0xf2:
+		case 0xf3:
+			continue;
+		case 0xff:
+			return true;
+		default:
+			if (insn->mode == ptem_64bit && (insn->raw[i] & 0xf0) == 0x40)
+				continue;
+			return false;
+		}
+	}
+	return false;
+}
+
+static enum ptm_insn_class insn_class(const struct pt_insn *insn)
+{
+	switch (insn->iclass) {
+	case ptic_cond_jump:
+		return PTM_INSN_COND;
+	case ptic_jump:
+		return is_indirect(insn) ? PTM_INSN_JUMP_INDIRECT : PTM_INSN_JUMP;
+	case ptic_call:
+		return is_indirect(insn) ? PTM_INSN_CALL_INDIRECT : PTM_INSN_CALL;
+	case ptic_return:
+		return PTM_INSN_RET;
+	case ptic_far_call:
+		return PTM_INSN_FAR_CALL;
+	case ptic_far_return:
+		return PTM_INSN_FAR_RETURN;
+	case ptic_far_jump:
+		return PTM_INSN_FAR_JUMP;
+	case ptic_other:
+	case ptic_ptwrite:
+	case ptic_error:
+		break;
+	}
+	return PTM_INSN_OTHER;
+}
+
+/* libipt's position as an offset in the frame. */
+static size_t position(const struct walk *w)
+{
+	uint64_t offset = 0;
+
+	if (pt_insn_get_offset(w->decoder, &offset) < 0)
+		return 0;
+	if (offset > w->added_begin)
+		offset -= offset - w->added_begin < w->added ? offset - w->added_begin : w->added;
+	return offset < w->frame->len ? (size_t)offset : w->frame->len;
+}
+
+/* Take the pending events.  Returns 0 or -PTM_E_*; libipt's errors are left in w->status. */
+static int take_events(struct walk *w)
+{
+	while (w->status >= 0 && (w->status & pts_event_pending) != 0) {
+		struct pt_event event;
+		struct ptm_event ev;
+
+		w->status = pt_insn_event(w->decoder, &event, sizeof(event));
+		if (w->status < 0)
+			return 0;
+		w->run = 0;
+		if (!ptm_ipt_event(&event, &ev))
+			continue;
+		ev.offset = w->frame->offset + position(w);
+		PTM_TRY(ptm_emit_event(w->emit, &ev, w->err));
+	}
+	return 0;
+}
+
+/* One instruction.  libipt's errors are left in w->status. */
+static int step(struct walk *w)
+{
+	struct pt_insn insn;
+	enum ptm_insn_class klass;
+
+	insn.ip = 0;
+	insn.iclass = ptic_error;
+	w->status = pt_insn_next(w->decoder, &insn, sizeof(insn));
+	w->ip = insn.ip;
+	w->has_ip = w->status >= 0 || insn.ip != 0;
+	if (w->status < 0)
+		return 0;
+	klass = insn_class(&insn);
+	w->run = ptm_insn_needs_packet(klass) ? 0 : w->run + 1;
+	return ptm_emit_insn(w->emit, insn.ip, insn_mode(insn.mode), klass, w->err);
+}
+
+static int emit_flow_gap(struct walk *w, enum ptm_gap gap, size_t at)
+{
+	ptm_frame_account(w->frame, at, &w->emit->tally);
+	return ptm_emit_gap(w->emit, gap, w->frame->offset + at, w->frame->len - at,
+			    w->has_ip ? &w->ip : NULL, w->err);
+}
+
+/* All packets are used up and tracing is on: walk to the IP that the next PSB+ states.  Compared
+ * before each step; the first arrival counts.  What was walked in vain is taken back. */
+static int walk_seam(struct walk *w)
+{
+	const struct ptm_psbplus *next = w->frame->next;
+	struct ptm_emit_mark mark;
+	struct ptm_event gap = {.kind = PTM_EV_GAP,
+				.arg = PTM_GAP_SEAM,
+				.flags = PTM_EVF_HAS_IP | PTM_EVF_HAS_TO,
+				.offset = w->frame->next_offset,
+				.to = next->ip};
+
+	PTM_TRY(ptm_emit_mark(w->emit, &mark, w->err));
+	for (unsigned n = 0; n < RUN_MAX; n++) {
+		struct pt_insn insn;
+
+		insn.ip = 0;
+		w->status = pt_insn_next(w->decoder, &insn, sizeof(insn));
+		if (insn.ip == next->ip)
+			return 0;
+		gap.ip = insn.ip;
+		if (w->status < 0)
+			break;
+		PTM_TRY(ptm_emit_insn(w->emit, insn.ip, insn_mode(insn.mode), insn_class(&insn),
+				      w->err));
+	}
+	ptm_emit_rewind(w->emit, &mark);
+	w->emit->tally.gaps[PTM_GAP_SEAM]++;
+	return ptm_emit_event(w->emit, &gap, w->err);
+}
+
+/* What lies behind the bytes that libipt got: nothing, or what our lexer stopped at. */
+static int finish_frame(struct walk *w, const struct ptm_frame_scan *scan)
+{
+	size_t at = scan->unsupported < scan->good ? scan->unsupported : scan->good;
+	enum ptm_gap gap = PTM_GAP_TRUNCATED;
+
+	ptm_frame_account(w->frame, at, &w->emit->tally);
+	if (at == w->frame->len)
+		return 0;
+	if (scan->unsupported < scan->good)
+		gap = PTM_GAP_UNSUPPORTED;
+	else if (scan->status == PTM_LEX_BAD)
+		gap = PTM_GAP_BAD_PACKET;
+	return ptm_emit_gap(w->emit, gap, w->frame->offset + at, w->frame->len - at, NULL, w->err);
+}
+
+/* Decode to the end of the frame's packets, or to the first error. */
+static int walk_frame(struct walk *w, const struct ptm_frame_scan *scan)
+{
+	const bool whole = scan->status == PTM_LEX_END && scan->unsupported == scan->good;
+	bool off;
+
+	for (;;) {
+		PTM_TRY(take_events(w));
+		if (w->status < 0)
+			break;
+		off = (w->status & pts_ip_suppressed) != 0;
+		if ((w->status & pts_eos) != 0) {
+			if (!off && whole && w->frame->next != NULL && w->frame->next->on)
+				PTM_TRY(walk_seam(w));
+			return finish_frame(w, scan);
+		}
+		PTM_TRY(step(w));
+		if (w->status < 0) {
+			/* While tracing is off, packets without effect may stand before the end. */
+			if (w->status == -pte_eos && off)
+				return finish_frame(w, scan);
+			break;
+		}
+		if (w->run > RUN_MAX)
+			return emit_flow_gap(w, PTM_GAP_RUNAWAY, position(w));
+	}
+	if (w->status == -pte_nomem)
+		return PTM_FAIL(w->err, PTM_E_NOMEM, "Out of memory in libipt");
+	return emit_flow_gap(w, ptm_ipt_gap(-w->status), position(w));
+}
+
+/* Copy @len bytes of the frame with MODE.Exec inside its PSB+ and OVF behind it, as asked. */
+static int make_copy(struct walk *w, size_t *len, size_t psb_end, bool mode, bool ovf)
+{
+	static const uint8_t mode_exec[] = {0x99, 0x01}, ovf_packet[] = {0x02, 0xf3};
+	struct ipt_engine *e = w->engine;
+	const uint8_t *data = w->frame->data;
+	const size_t end = psb_end - 2; /* of PSBEND's begin */
+	uint8_t *p;
+
+	if (e->copy_cap < *len + 4) {
+		p = (uint8_t *)realloc(e->copy, *len + 4);
+		if (p == NULL)
+			return PTM_FAIL(w->err, PTM_E_NOMEM, "Cannot copy a frame: bytes=%zu",
+					*len);
+		e->copy = p;
+		e->copy_cap = *len + 4;
+	}
+	p = e->copy;
+	memcpy(p, data, end);
+	p += end;
+	if (mode) {
+		memcpy(p, mode_exec, sizeof(mode_exec));
+		p += sizeof(mode_exec);
+	}
+	memcpy(p, data + end, 2);
+	p += 2;
+	if (ovf) {
+		memcpy(p, ovf_packet, sizeof(ovf_packet));
+		p += sizeof(ovf_packet);
+	}
+	memcpy(p, data + psb_end, *len - psb_end);
+	p += *len - psb_end;
+	w->added_begin = end;
+	w->added = (size_t)(p - e->copy) - *len;
+	*len = (size_t)(p - e->copy);
+	return 0;
+}
+
+/* Choose the bytes that libipt gets to see. */
+static int choose_bytes(struct walk *w, const struct ptm_frame_scan *scan, const uint8_t **data,
+			size_t *len)
+{
+	const struct ptm_frame *frame = w->frame;
+	const struct ptm_psbplus plus = ptm_psbplus_judge(frame->data, frame->len);
+	bool ovf = frame->ovf_pending && plus.fup_first && !plus.on;
+	bool mode = plus.end > 0 && !plus.has_mode && (scan->has_ovf || ovf);
+
+	*data = frame->data;
+	*len = scan->unsupported < scan->good ? scan->unsupported : scan->good;
+	/* The overflow is told once, behind the next PSB+, where its resume IP is. */
+	if (scan->ovf_last && frame->next != NULL && frame->next->fup_first && !frame->next->on)
+		*len = scan->ovf_at < *len ? scan->ovf_at : *len;
+	if (!ovf && !mode)
+		return 0;
+	PTM_TRY(make_copy(w, len, plus.end, mode, ovf));
+	*data = w->engine->copy;
+	return 0;
+}
+
+static int decode_frame(void *ctx, const struct ptm_frame *frame, const struct ptm_frame_scan *scan,
+			struct ptm_emit *emit, struct ptm_error *err)
+{
+	struct ipt_engine *e = (struct ipt_engine *)ctx;
+	struct walk w = {
+		.engine = e, .frame = frame, .emit = emit, .err = err, .added_begin = SIZE_MAX};
+	struct pt_config config = e->config;
+	const uint8_t *data;
+	size_t len;
+	int status;
+
+	PTM_TRY(choose_bytes(&w, scan, &data, &len));
+	/* libipt only reads; its interface predates const. */
+	config.begin = (uint8_t *)(uintptr_t)data;
+	config.end = config.begin + len;
+	w.decoder = pt_insn_alloc_decoder(&config);
+	if (w.decoder == NULL)
+		return PTM_FAIL(err, PTM_E_NOMEM, "Cannot start libipt's decoder");
+	status = pt_insn_set_image(w.decoder, e->image);
+	if (status < 0) {
+		status = PTM_FAIL(err, PTM_E_BUG, "libipt refused its image: %s",
+				  pt_errstr(pt_errcode(status)));
+		goto out;
+	}
+	w.status = pt_insn_sync_set(w.decoder, 0);
+	if (w.status < 0 && w.status != -pte_eos && w.status != -pte_nomem)
+		status = emit_flow_gap(&w, PTM_GAP_CONFIG, 0);
+	else if (w.status == -pte_eos)
+		status = finish_frame(&w, scan);
+	else
+		status = walk_frame(&w, scan);
+out:
+	pt_insn_free_decoder(w.decoder);
+	return status;
+}
+
+static int ipt_decode(struct ptm_engine *engine, const struct ptm_segment *seg,
+		      struct ptm_emit *emit, struct ptm_error *err)
+{
+	PTM_TRY(ptm_frames_walk(seg, decode_frame, engine, emit, err));
+	return ptm_emit_flush(emit, err);
+}
+
+static void ipt_destroy(struct ptm_engine *engine)
+{
+	struct ipt_engine *e = (struct ipt_engine *)engine;
+
+	if (e == NULL)
+		return;
+	pt_image_free(e->image);
+	free(e->copy);
+	free(e);
+}
+
+static void set_cpu(struct pt_config *config, const struct ptm_cpu *cpu)
+{
+	if (cpu->known) {
+		config->cpu.vendor = pcv_intel;
+		config->cpu.family = cpu->family;
+		config->cpu.model = cpu->model;
+		config->cpu.stepping = cpu->stepping;
+		/* An unknown model has no errata that we know of: go on. */
+		(void)pt_cpu_errata(&config->errata, &config->cpu);
+	}
+	/* Most big cores have it, and no sound trace looks like it: apply it to every CPU. */
+	config->errata.bdm70 = 1;
+}
+
+static struct ptm_engine *ipt_create(const struct ptm_engine_config *config, struct ptm_error *err)
+{
+	struct ipt_engine *e = (struct ipt_engine *)calloc(1, sizeof(*e));
+
+	if (e == NULL) {
+		(void)PTM_FAIL(err, PTM_E_NOMEM, "Cannot create the engine");
+		return NULL;
+	}
+	e->base.ops = &ptm_engine_ipt;
+	e->space = config->space;
+	pt_config_init(&e->config);
+	set_cpu(&e->config, &config->cpu);
+	e->config.mtc_freq = config->timing.mtc_freq;
+	e->config.nom_freq = config->timing.nom_freq;
+	e->config.cpuid_0x15_eax = config->timing.cpuid_0x15_eax;
+	e->config.cpuid_0x15_ebx = config->timing.cpuid_0x15_ebx;
+	e->image = pt_image_alloc("ptmill");
+	if (e->image == NULL ||
+	    pt_image_set_callback(e->image, read_image, (void *)(uintptr_t)e->space) < 0) {
+		(void)PTM_FAIL(err, PTM_E_NOMEM, "Cannot create libipt's image");
+		ipt_destroy(&e->base);
+		return NULL;
+	}
+	return &e->base;
+}
+
+const struct ptm_engine_ops ptm_engine_ipt = {
+	.name = "libipt",
+	.create = ipt_create,
+	.destroy = ipt_destroy,
+	.decode = ipt_decode,
+};
