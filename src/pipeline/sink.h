@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sink.h - the interface between the pipeline and a sink: work() in the workers, deliver() in order.
+ * sink.h - the interface between the pipeline and a sink: work() in the workers, deliver() in
+ * order.
  *
- * A worker calls work() for each batch of its segment; what work() writes to the job's output reaches deliver() in the
- * order of the trace, in pieces, followed by one end() a segment.  The pipeline knows nothing else of a sink.
+ * A worker calls work() for each batch of its segment; what work() writes to the job's output
+ * reaches deliver() in the order of the trace, in pieces, followed by one end() a segment.  The
+ * pipeline knows nothing else of a sink.
  */
 #ifndef PTM_PIPELINE_SINK_H
 #define PTM_PIPELINE_SINK_H
@@ -18,8 +20,9 @@
 
 struct ptm_job_out;
 
-/* Room for @need contiguous bytes (at most PTM_CHUNK_SIZE) of the job's output; NULL when canceled or out of memory
- * (return -PTM_E_CANCELED then: the pipeline knows the reason).  May wait for earlier segments to be written. */
+/* Room for @need contiguous bytes (at most PTM_CHUNK_SIZE) of the job's output; NULL when canceled
+ * or out of memory (return -PTM_E_CANCELED then: the pipeline knows the reason).  May wait for
+ * earlier segments to be written. */
 void *ptm_job_room(struct ptm_job_out *out, size_t need);
 /* Says how much of the room was used. */
 void ptm_job_used(struct ptm_job_out *out, size_t n);
@@ -28,8 +31,8 @@ void ptm_job_used(struct ptm_job_out *out, size_t n);
 
 /* The end of a segment, as the deliverer sees it. */
 struct ptm_segment_end {
-	uint64_t offset;          /* of the segment in its stream */
-	uint64_t size;            /* bytes of the stream that it stands for: head, its own, skipped */
+	uint64_t offset; /* of the segment in its stream */
+	uint64_t size;   /* bytes of the stream that it stands for: head, its own, skipped */
 	struct ptm_digest digest; /* of the segment's instructions */
 	const struct ptm_tally *tally;
 };
@@ -39,25 +42,31 @@ struct ptm_sink {
 };
 
 struct ptm_sink_ops {
-	/* Bytes of trace that suit one job, 0: the default.  Sinks with much output a trace byte want small ones. */
+	/* Bytes of trace that suit one job, 0: the default.  Sinks with much output a trace byte
+	 * want small ones. */
 	uint64_t segment_size;
 
 	/* A worker's own state (may be NULL functions: none).  @space is borrowed and sealed. */
-	void *(*worker_create)(struct ptm_sink *sink, const struct ptm_space *space, struct ptm_error *err);
+	void *(*worker_create)(struct ptm_sink *sink, const struct ptm_space *space,
+			       struct ptm_error *err);
 	void (*worker_destroy)(struct ptm_sink *sink, void *worker);
 
-	/* In the worker, for each batch in order.  NULL: the sink needs no steps.  Returns 0 or -PTM_E_*. */
-	int (*work)(struct ptm_sink *sink, void *worker, const struct ptm_batch *batch, struct ptm_job_out *out,
-		    struct ptm_error *err);
+	/* In the worker, for each batch in order.  NULL: the sink needs no steps.  Returns 0 or
+	 * -PTM_E_*. */
+	int (*work)(struct ptm_sink *sink, void *worker, const struct ptm_batch *batch,
+		    struct ptm_job_out *out, struct ptm_error *err);
 
-	/* In the worker, instead of decoding: for sinks that want packets, not flow.  Sets the tally's bytes. */
+	/* In the worker, instead of decoding: for sinks that want packets, not flow.  Sets the
+	 * tally's bytes. */
 	int (*raw)(struct ptm_sink *sink, const struct ptm_segment *seg, struct ptm_tally *tally,
 		   struct ptm_job_out *out, struct ptm_error *err);
 
-	/* In the caller's thread, in order.  begin()/end() of a stream enclose its segments; any may be NULL. */
+	/* In the caller's thread, in order.  begin()/end() of a stream enclose its segments; any
+	 * may be NULL. */
 	int (*stream_begin)(struct ptm_sink *sink, const char *name, struct ptm_error *err);
 	int (*deliver)(struct ptm_sink *sink, const void *data, size_t len, struct ptm_error *err);
-	int (*segment_end)(struct ptm_sink *sink, const struct ptm_segment_end *end, struct ptm_error *err);
+	int (*segment_end)(struct ptm_sink *sink, const struct ptm_segment_end *end,
+			   struct ptm_error *err);
 	int (*stream_end)(struct ptm_sink *sink, const char *name, struct ptm_error *err);
 
 	int (*finish)(struct ptm_sink *sink, struct ptm_error *err);

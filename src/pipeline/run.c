@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * run.c - a run: workers that claim, load, decode; the caller's thread that delivers.
+ *
+ * The threads, queues and buffers are explained in docs/architecture.md.
+ */
+#include "pipeline/session.h"
+
+#include "base/error.h"
+#include "os/thread.h"
+#include "pipeline/split.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct run {
+	struct ptm_session *session;
+	struct ptm_sink *sink;
+	const struct ptm_run_options *options;
+	struct ptm_split *split; /* under the ring's entry lock */
+	struct ptm_ring *ring;
+	struct ptm_run_stats *stats; /* the deliverer's */
+	atomic_uint pinned;          /* workers count themselves; read after they are joined */
+
+	/* The deliverer's. */
+	double started, last_tick;
+	uint64_t done, total;
+	bool in_stream;
+	size_t stream;
+};
+
+struct worker {
+	struct run *run;
+	unsigned index;
+	pthread_t thread;
+	struct ptm_engine *engine;
+	void *sink_state;
+	struct ptm_emit *emit;
+	struct ptm_segbuf buf;
+	struct ptm_job job;
+	struct ptm_job_out *out;
+	uint64_t random;
+};
+
+static int claim(void *ctx, struct ptm_error *err)
+{
+	struct worker *w = (struct worker *)ctx;
+
+	return ptm_split_claim(w->run->split, &w->job, &w->buf, err);
+}
+
+static int pass_batch(void *ctx, const struct ptm_batch *batch, struct ptm_error *err)
+{
+	struct worker *w = (struct worker *)ctx;
+	const struct ptm_sink_ops *ops = w->run->sink->ops;
+
+	if (atomic_load_explicit(&w->run->session->cancel, memory_order_relaxed))
+		return PTM_FAIL(err, PTM_E_CANCELED, "Canceled");
+	if (ops->work == NULL)
+		return 0;
+	return ops->work(w->run->sink, w->sink_state, batch, w->out, err);
+}
+
+/* Tests ask for delays, to shake the order in which workers finish. */
+static void delay(struct worker *w)
+{
+	struct timespec ts = {0, 0};
+
+	if (w->run->session->config.test_delay_seed == 0)
+		return;
+	w->random ^= w->random << 13;
+	w->random ^= w->random >> 7;
+	w->random ^= w->random << 17;
+	ts.tv_nsec = (long)(w->random % 2000000);
+	(void)nanosleep(&ts, NULL);
+}
+
+static int do_job(struct worker *w, struct ptm_job_result *result)
+{
+	struct run *run = w->run;
+	struct ptm_job *job = &w->job;
+	int status;
+
+	result->stream = job->stream;
+	result->bytes = job->bytes;
+	result->digest = PTM_DIGEST_EMPTY;
+	PTM_TRY(ptm_split_load(run->split, job, &w->buf, &result->err));
+	job->seg.cancel = &run->session->cancel;
+	result->offset = job->seg.offset;
+	if (run->sink->ops->raw != NULL)
+		return run->sink->ops->raw(run->sink, &job->seg, &result->tally, w->out,
+					   &result->err);
+	ptm_emit_init(w->emit, pass_batch, w);
+	status = w->engine->ops->decode(w->engine, &job->seg, w->emit, &result->err);
+	result->tally = w->emit->tally;
+	result->digest = w->emit->digest;
+	return status;
+}
+
+static int worker_start(struct worker *w, struct ptm_error *err)
+{
+	struct ptm_session *session = w->run->session;
+	struct ptm_sink *sink = w->run->sink;
+	struct ptm_engine_config config = {.space = session->space,
+					   .cpu = session->config.cpu,
+					   .timing = session->config.timing};
+	/* Not being pinned costs speed, not results. */
+	int pinned = ptm_plan_bind(session->plan, w->index, NULL);
+
+	if (pinned > 0)
+		atomic_fetch_add_explicit(&w->run->pinned, 1, memory_order_relaxed);
+	w->random = session->config.test_delay_seed * UINT64_C(0x9e3779b97f4a7c15) + w->index + 1;
+	w->emit = (struct ptm_emit *)malloc(sizeof(*w->emit));
+	if (w->emit == NULL)
+		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
+	if (sink->ops->raw != NULL)
+		return 0;
+	w->engine = ptm_engine_ipt.create(&config, err);
+	if (w->engine == NULL)
+		return -(int)err->code;
+	if (sink->ops->worker_create == NULL)
+		return 0;
+	w->sink_state = sink->ops->worker_create(sink, session->space, err);
+	return w->sink_state != NULL ? 0 : -(int)err->code;
+}
+
+static void worker_stop(struct worker *w)
+{
+	if (w->sink_state != NULL)
+		w->run->sink->ops->worker_destroy(w->run->sink, w->sink_state);
+	if (w->engine != NULL)
+		w->engine->ops->destroy(w->engine);
+	free(w->emit);
+	ptm_segbuf_fini(&w->buf);
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *w = (struct worker *)arg;
+	struct ptm_ring *ring = w->run->ring;
+	struct ptm_job_result *result;
+	struct ptm_error err = {0};
+	int status = worker_start(w, &err);
+
+	while (status >= 0 && ptm_ring_enter(ring, claim, w, &w->out, &result) > 0) {
+		delay(w);
+		result->status = do_job(w, result);
+		delay(w);
+		ptm_ring_done(w->out);
+	}
+	worker_stop(w);
+	ptm_ring_leave(ring, status < 0 ? &err : NULL);
+	return NULL;
+}
+
+/* Begin and end streams as the results say: a stream without a job of its own cannot be, so each
+ * gets both. */
+static int switch_stream(struct run *run, bool more, size_t stream, struct ptm_error *err)
+{
+	const struct ptm_sink_ops *ops = run->sink->ops;
+
+	if (run->in_stream && (!more || stream != run->stream)) {
+		const char *name =
+			ptm_source_name(ptm_sources_get(run->session->sources, run->stream));
+
+		run->in_stream = false;
+		if (ops->stream_end != NULL)
+			PTM_TRY(ops->stream_end(run->sink, name, err));
+	}
+	if (more && !run->in_stream) {
+		run->in_stream = true;
+		run->stream = stream;
+		if (ops->stream_begin != NULL)
+			PTM_TRY(ops->stream_begin(
+				run->sink,
+				ptm_source_name(ptm_sources_get(run->session->sources, stream)),
+				err));
+	}
+	return 0;
+}
+
+static int deliver_result(struct run *run, const struct ptm_job_result *result,
+			  struct ptm_error *err)
+{
+	const struct ptm_segment_end end = {
+		.offset = result->offset, .digest = result->digest, .tally = &result->tally};
+
+	if (result->status < 0) {
+		*err = result->err;
+		return result->status;
+	}
+	PTM_TRY(switch_stream(run, true, result->stream, err));
+	if (run->sink->ops->segment_end != NULL)
+		PTM_TRY(run->sink->ops->segment_end(run->sink, &end, err));
+	run->done += result->bytes;
+	run->stats->segments++;
+	run->stats->insns += result->tally.insns;
+	for (unsigned i = 0; i < PTM_BYTES_CLASSES; i++)
+		run->stats->bytes += result->tally.bytes[i];
+	for (unsigned i = 0; i < PTM_GAP_KINDS; i++)
+		run->stats->gaps += result->tally.gaps[i];
+	return 0;
+}
+
+static void tick(struct run *run)
+{
+	double now = ptm_now();
+
+	if (run->options->progress == NULL || now - run->last_tick < 0.2)
+		return;
+	run->last_tick = now;
+	run->options->progress(run->options->ctx, run->done, run->total, now - run->started);
+}
+
+/* Deliver until the end, an error or a cancellation. */
+static int deliver(struct run *run, struct ptm_error *err)
+{
+	const struct ptm_sink_ops *ops = run->sink->ops;
+	const double timeout = run->options->progress != NULL ? 0.2 : 0;
+
+	for (;;) {
+		const struct ptm_job_result *result;
+		struct ptm_chunk *chunk = NULL;
+		int status = 0;
+
+		switch (ptm_ring_wait(run->ring, timeout, &chunk, &result)) {
+		case PTM_RING_CHUNK:
+			if (ops->deliver != NULL)
+				status = ops->deliver(run->sink, chunk->data, chunk->len, err);
+			ptm_ring_recycle(run->ring, chunk);
+			break;
+		case PTM_RING_RESULT:
+			status = deliver_result(run, result, err);
+			ptm_ring_recycle(run->ring, NULL);
+			break;
+		case PTM_RING_TICK:
+			break;
+		case PTM_RING_CANCELED:
+			return PTM_FAIL(err, PTM_E_CANCELED, "Canceled");
+		case PTM_RING_END:
+			if (ptm_ring_error(run->ring) != NULL) {
+				*err = *ptm_ring_error(run->ring);
+				return -(int)err->code;
+			}
+			return switch_stream(run, false, 0, err);
+		}
+		if (status < 0)
+			return status;
+		tick(run);
+	}
+}
+
+static void set_ring(struct ptm_session *session, struct ptm_ring *ring)
+{
+	(void)pthread_mutex_lock(&session->lock);
+	session->ring = ring;
+	if (ring != NULL && atomic_load_explicit(&session->cancel, memory_order_relaxed))
+		ptm_ring_cancel(ring);
+	(void)pthread_mutex_unlock(&session->lock);
+}
+
+static int run_workers(struct run *run, struct worker *workers, unsigned n, struct ptm_error *err)
+{
+	unsigned started = 0;
+	int status = 0;
+
+	set_ring(run->session, run->ring);
+	for (; started < n && status >= 0; started++) {
+		char name[16];
+
+		workers[started].run = run;
+		workers[started].index = started;
+		(void)snprintf(name, sizeof(name), "ptm-w%u", started);
+		status = ptm_thread_start(&workers[started].thread, name, worker_main,
+					  &workers[started], err);
+		if (status < 0)
+			break;
+	}
+	if (status >= 0)
+		status = deliver(run, err);
+	if (status < 0) {
+		/* Workers look at the flag, waiters at the ring. */
+		atomic_store_explicit(&run->session->cancel, true, memory_order_relaxed);
+		ptm_ring_cancel(run->ring);
+	}
+	for (unsigned i = 0; i < started; i++)
+		(void)pthread_join(workers[i].thread, NULL);
+	set_ring(run->session, NULL);
+	return status;
+}
+
+static void warn(const struct run *run)
+{
+	struct ptm_session *session = run->session;
+	const char *line = ptm_engine_cpu_warning(&session->config.cpu);
+	size_t missing = 0;
+
+	if (run->options->warn == NULL)
+		return;
+	if (line != NULL)
+		run->options->warn(run->options->ctx, line);
+	for (size_t i = 0; i < ptm_session_images(session); i++)
+		missing += !ptm_session_image(session, i).found;
+	if (missing > 0) {
+		char text[128];
+
+		(void)snprintf(text, sizeof(text),
+			       "%zu mapped images are missing; `ptmill info` lists them", missing);
+		run->options->warn(run->options->ctx, text);
+	}
+}
+
+static uint64_t segment_size(const struct ptm_session *session, const struct ptm_sink *sink)
+{
+	if (session->config.segment_size != 0)
+		return session->config.segment_size;
+	return sink->ops->segment_size != 0 ? sink->ops->segment_size : PTM_SEGMENT_SIZE_DEFAULT;
+}
+
+static uint64_t total_bytes(const struct ptm_session *session)
+{
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < ptm_sources_count(session->sources); i++) {
+		const struct ptm_source *source = ptm_sources_get(session->sources, i);
+
+		if (!ptm_source_is_seekable(source))
+			return 0;
+		total += ptm_source_size(source);
+	}
+	return total;
+}
+
+int ptm_session_run(struct ptm_session *session, struct ptm_sink *sink,
+		    const struct ptm_run_options *options, struct ptm_run_stats *stats,
+		    struct ptm_error *err)
+{
+	const struct ptm_run_options none = {.size = sizeof(none)};
+	const unsigned n = ptm_plan_workers(session->plan);
+	struct run run = {.session = session,
+			  .sink = sink,
+			  .options = options != NULL ? options : &none,
+			  .stats = stats,
+			  .started = ptm_now(),
+			  .total = total_bytes(session)};
+	struct worker *workers = (struct worker *)calloc(n, sizeof(*workers));
+	double cpu = ptm_cpu_seconds();
+	int status = ptm_session_seal(session, err);
+
+	*stats = (struct ptm_run_stats){.workers = n};
+	if (status >= 0) {
+		warn(&run);
+		run.split = ptm_split_create(session->sources, segment_size(session, sink), err);
+		run.ring = ptm_ring_create(n, err);
+		if (workers == NULL || run.split == NULL || run.ring == NULL)
+			status = PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
+		else
+			status = run_workers(&run, workers, n, err);
+	}
+	ptm_ring_destroy(run.ring);
+	ptm_split_destroy(run.split);
+	free(workers);
+	stats->pinned = atomic_load_explicit(&run.pinned, memory_order_relaxed);
+	stats->seconds = ptm_now() - run.started;
+	stats->cpu_seconds = ptm_cpu_seconds() - cpu;
+	return status;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * session.c - the public session: inputs, images, options.
+ */
+#include "pipeline/session.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int check_config(const struct ptm_config *config, struct ptm_error *err)
+{
+	if (config->size != sizeof(*config))
+		return PTM_FAIL(err, PTM_E_USAGE, "Bad config: size=%zu", config->size);
+	if (config->engine != PTM_ENGINE_LIBIPT)
+		return PTM_FAIL(err, PTM_E_USAGE, "Unknown engine: %d", (int)config->engine);
+	if (config->segment_size != 0 && (config->segment_size < PTM_SEGMENT_SIZE_MIN ||
+					  config->segment_size > PTM_SEGMENT_SIZE_MAX))
+		return PTM_FAIL(err, PTM_E_USAGE, "Bad segment size: %" PRIu64 " is not in %u..%u",
+				config->segment_size, PTM_SEGMENT_SIZE_MIN, PTM_SEGMENT_SIZE_MAX);
+	return 0;
+}
+
+struct ptm_session *ptm_session_create(const struct ptm_config *config, struct ptm_error *err)
+{
+	struct ptm_plan_config plan = {.size = sizeof(plan)};
+	struct ptm_session *session;
+
+	if (check_config(config, err) < 0)
+		return NULL;
+	session = (struct ptm_session *)calloc(1, sizeof(*session));
+	if (session == NULL) {
+		(void)PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
+		return NULL;
+	}
+	session->config = *config;
+	(void)pthread_mutex_init(&session->lock, NULL);
+	atomic_init(&session->cancel, false);
+	plan.threads = config->threads;
+	plan.bind = config->bind;
+	session->plan = ptm_plan_create(&plan, err);
+	session->sources = ptm_sources_create();
+	session->space = ptm_space_create();
+	if (session->plan == NULL || session->sources == NULL || session->space == NULL) {
+		if (session->plan != NULL)
+			(void)PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
+		ptm_session_destroy(session);
+		return NULL;
+	}
+	return session;
+}
+
+void ptm_session_destroy(struct ptm_session *session)
+{
+	if (session == NULL)
+		return;
+	ptm_plan_destroy(session->plan);
+	ptm_sources_destroy(session->sources);
+	ptm_space_destroy(session->space);
+	(void)pthread_mutex_destroy(&session->lock);
+	free(session);
+}
+
+int ptm_session_add_input(struct ptm_session *session, const char *path, struct ptm_error *err)
+{
+	return ptm_sources_add(session->sources, path, err);
+}
+
+/* A whole string as a number; 0x is hexadecimal. */
+static bool parse_u64(const char *text, uint64_t *value)
+{
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	errno = 0;
+	*value = strtoull(text, &end, text[0] == '0' && (text[1] | 0x20) == 'x' ? 16 : 10);
+	return errno == 0 && *end == '\0';
+}
+
+int ptm_session_add_elf(struct ptm_session *session, const char *spec, struct ptm_error *err)
+{
+	char *path = strdup(spec);
+	char *colon;
+	uint64_t base = 0;
+	bool has_base;
+	int status;
+
+	if (path == NULL)
+		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
+	/* A colon that no number follows is part of the path. */
+	colon = strrchr(path, ':');
+	has_base = colon != NULL && parse_u64(colon + 1, &base);
+	if (has_base)
+		*colon = '\0';
+	status = ptm_space_add_elf(session->space, path, has_base, base, err);
+	free(path);
+	return status;
+}
+
+/* FILE[:FROM[-TO]]:BASE in place.  Returns false if it is not of this form. */
+static bool parse_raw(char *spec, uint64_t *from, uint64_t *to, uint64_t *base)
+{
+	char *colon = strrchr(spec, ':');
+	char *dash;
+
+	*from = 0;
+	*to = UINT64_MAX;
+	if (colon == NULL || colon == spec || !parse_u64(colon + 1, base))
+		return false;
+	*colon = '\0';
+	colon = strrchr(spec, ':');
+	if (colon == NULL || colon == spec)
+		return true;
+	dash = strchr(colon, '-');
+	if (dash != NULL)
+		*dash = '\0';
+	if (!parse_u64(colon + 1, from) || (dash != NULL && !parse_u64(dash + 1, to))) {
+		if (dash != NULL)
+			*dash = '-';
+		return true; /* a colon in the path */
+	}
+	*colon = '\0';
+	return *from < *to;
+}
+
+int ptm_session_add_raw(struct ptm_session *session, const char *spec, struct ptm_error *err)
+{
+	char *path = strdup(spec);
+	uint64_t from, to, base;
+	int status;
+
+	if (path == NULL)
+		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
+	if (parse_raw(path, &from, &to, &base))
+		status = ptm_space_add_raw(session->space, path, from, to, base, err);
+	else
+		status = PTM_FAIL(err, PTM_E_USAGE, "%s: not of the form FILE[:FROM[-TO]]:BASE",
+				  spec);
+	free(path);
+	return status;
+}
+
+int ptm_session_add_maps(struct ptm_session *session, const char *path, const char *sysroot,
+			 struct ptm_error *err)
+{
+	return ptm_space_add_maps(session->space, path, sysroot, err);
+}
+
+void ptm_session_cancel(struct ptm_session *session)
+{
+	atomic_store_explicit(&session->cancel, true, memory_order_relaxed);
+	(void)pthread_mutex_lock(&session->lock);
+	if (session->ring != NULL)
+		ptm_ring_cancel(session->ring);
+	(void)pthread_mutex_unlock(&session->lock);
+}
+
+const struct ptm_plan *ptm_session_plan(const struct ptm_session *session)
+{
+	return session->plan;
+}
+
+size_t ptm_session_streams(const struct ptm_session *session)
+{
+	return ptm_sources_count(session->sources);
+}
+
+struct ptm_stream_info ptm_session_stream(const struct ptm_session *session, size_t i)
+{
+	const struct ptm_source *source = ptm_sources_get(session->sources, i);
+
+	return (struct ptm_stream_info){.name = ptm_source_name(source),
+					.path = ptm_source_path(source),
+					.bytes = ptm_source_size(source),
+					.seekable = ptm_source_is_seekable(source)};
+}
+
+int ptm_session_seal(struct ptm_session *session, struct ptm_error *err)
+{
+	if (session->sealed)
+		return 0;
+	session->sealed = true;
+	return ptm_space_seal(session->space, err);
+}
+
+size_t ptm_session_images(const struct ptm_session *session)
+{
+	return ptm_space_count(session->space);
+}
+
+struct ptm_image_info ptm_session_image(const struct ptm_session *session, size_t i)
+{
+	struct ptm_mapping m = ptm_space_get(session->space, i);
+
+	return (struct ptm_image_info){.begin = m.begin,
+				       .end = m.end,
+				       .file_offset = m.file_offset,
+				       .path = m.path,
+				       .build_id = m.build_id,
+				       .found = m.data != NULL};
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * session.h - what a session is made of.  Private to this room.
+ */
+#ifndef PTM_PIPELINE_SESSION_H
+#define PTM_PIPELINE_SESSION_H
+
+#include "flow/engine.h"
+#include "image/space.h"
+#include "input/source.h"
+#include "pipeline/ring.h"
+#include "ptmill/session.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct ptm_session {
+	struct ptm_config config;
+	struct ptm_plan *plan;
+	struct ptm_sources *sources;
+	struct ptm_space *space;
+	bool sealed;
+	atomic_bool cancel;    /* written by anyone, read by workers: relaxed, it only asks */
+	pthread_mutex_t lock;  /* guards `ring` against a cancel while the run ends */
+	struct ptm_ring *ring; /* while running */
+};
+
+#endif
