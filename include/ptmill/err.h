@@ -2,8 +2,9 @@
  *
  * err.h - error codes and the error record that travels with the data.
  *
- * A function returns >= 0 on success and -PTM_E_* on failure; the reason is written to a struct ptm_error
- * that the caller owns.  Damage in a trace is not an error: it is an event in the stream (event.h).
+ * A function returns >= 0 on success and -PTM_E_* on failure; the reason is written to a struct
+ * ptm_error that the caller owns.  Damage in a trace is not an error: it is an event in the stream
+ * (event.h).
  */
 #ifndef PTMILL_ERR_H
 #define PTMILL_ERR_H
@@ -23,17 +24,17 @@ extern "C" {
 /* Values are stable once released; groups leave gaps. */
 enum ptm_err {
 	PTM_E_OK = 0,
-	PTM_E_USAGE = 1,     /* the caller asked for something that makes no sense */
-	PTM_E_BUG = 2,       /* an invariant of ours does not hold */
-	PTM_E_CANCELED = 3,  /* ptm_session_cancel() was called */
-	PTM_E_IO = 10,       /* reading or writing failed */
-	PTM_E_NOSPACE = 11,  /* the output device is full */
-	PTM_E_FORMAT = 20,   /* the input is not what it says it is */
+	PTM_E_USAGE = 1,      /* the caller asked for something that makes no sense */
+	PTM_E_BUG = 2,        /* an invariant of ours does not hold */
+	PTM_E_CANCELED = 3,   /* ptm_session_cancel() was called */
+	PTM_E_IO = 10,        /* reading or writing failed */
+	PTM_E_NOSPACE = 11,   /* the output device is full */
+	PTM_E_FORMAT = 20,    /* the input is not what it says it is */
 	PTM_E_TRUNCATED = 21, /* the data ends inside an item */
-	PTM_E_NOINPUT = 30,  /* an input or image is missing or cannot be opened */
-	PTM_E_NOMAP = 31,    /* no image covers the address */
-	PTM_E_NOMEM = 40,    /* out of memory */
-	PTM_E_SYSTEM = 41    /* the system refused a resource (threads, ptrace, ...) */
+	PTM_E_NOINPUT = 30,   /* an input or image is missing or cannot be opened */
+	PTM_E_NOMAP = 31,     /* no image covers the address */
+	PTM_E_NOMEM = 40,     /* out of memory */
+	PTM_E_SYSTEM = 41     /* the system refused a resource (threads, ptrace, ...) */
 };
 
 #define PTM_ERROR_CAUSES 4

@@ -23,22 +23,23 @@ enum ptm_event_kind {
 	PTM_EV_ASYNC_BRANCH = 4,   /* ip: from; to */
 	PTM_EV_PAGING = 5,         /* value: CR3; arg: 1 in VMX non-root mode */
 	PTM_EV_ASYNC_PAGING = 6,   /* as PAGING, at ip */
-	PTM_EV_OVERFLOW = 7,       /* packets lost by the hardware; ip: where tracing resumes, if it was enabled */
-	PTM_EV_EXEC_MODE = 8,      /* arg: bits of the code that follows (16, 32, 64), at ip */
-	PTM_EV_TSX = 9,            /* arg: bit 0 in transaction, bit 1 aborted; at ip */
-	PTM_EV_STOP = 10,          /* TraceStop */
-	PTM_EV_VMCS = 11,          /* value: VMCS base */
-	PTM_EV_ASYNC_VMCS = 12,    /* as VMCS, at ip */
-	PTM_EV_EXSTOP = 13,        /* execution stopped, at ip */
-	PTM_EV_MWAIT = 14,         /* value: hints | extensions << 32; at ip */
-	PTM_EV_PWRE = 15,          /* value: state | sub-state << 8 | initiated by hardware << 16 */
-	PTM_EV_PWRX = 16,          /* value: last | deepest << 8 | wake reasons << 16 */
-	PTM_EV_PTWRITE = 17,       /* value: payload; arg: payload bytes; ip: of the PTWRITE */
-	PTM_EV_CBR = 18,           /* arg: core:bus ratio */
-	PTM_EV_MNT = 19,           /* value: payload */
-	PTM_EV_GAP = 32            /* part of the trace could not be decoded: arg is an enum ptm_gap, value the
-				    * number of trace bytes skipped, offset where they begin, ip where the flow
-				    * stood (if known) */
+	PTM_EV_OVERFLOW =
+		7, /* packets lost by the hardware; ip: where tracing resumes, if it was enabled */
+	PTM_EV_EXEC_MODE = 8,   /* arg: bits of the code that follows (16, 32, 64), at ip */
+	PTM_EV_TSX = 9,         /* arg: bit 0 in transaction, bit 1 aborted; at ip */
+	PTM_EV_STOP = 10,       /* TraceStop */
+	PTM_EV_VMCS = 11,       /* value: VMCS base */
+	PTM_EV_ASYNC_VMCS = 12, /* as VMCS, at ip */
+	PTM_EV_EXSTOP = 13,     /* execution stopped, at ip */
+	PTM_EV_MWAIT = 14,      /* value: hints | extensions << 32; at ip */
+	PTM_EV_PWRE = 15,       /* value: state | sub-state << 8 | initiated by hardware << 16 */
+	PTM_EV_PWRX = 16,       /* value: last | deepest << 8 | wake reasons << 16 */
+	PTM_EV_PTWRITE = 17,    /* value: payload; arg: payload bytes; ip: of the PTWRITE */
+	PTM_EV_CBR = 18,        /* arg: core:bus ratio */
+	PTM_EV_MNT = 19,        /* value: payload */
+	PTM_EV_GAP = 32 /* part of the trace could not be decoded: arg is an enum ptm_gap, value the
+			 * number of trace bytes skipped, offset where they begin, ip where the flow
+			 * stood (if known) */
 };
 
 /* Why a part of the trace could not be decoded.  Values are stable once released. */
@@ -59,11 +60,7 @@ enum ptm_gap {
 };
 
 /* Flags of struct ptm_event. */
-enum {
-	PTM_EVF_HAS_IP = 1,
-	PTM_EVF_HAS_TO = 2,
-	PTM_EVF_HAS_TSC = 4
-};
+enum { PTM_EVF_HAS_IP = 1, PTM_EVF_HAS_TO = 2, PTM_EVF_HAS_TSC = 4 };
 
 struct ptm_event {
 	uint8_t kind;    /* enum ptm_event_kind */
@@ -77,10 +74,11 @@ struct ptm_event {
 	uint64_t tsc;    /* TSC units, if HAS_TSC */
 };
 
-/* Where a byte of the input ended; the classes of a stream add up to its size.  Values are stable. */
+/* Where a byte of the input ended; the classes of a stream add up to its size.  Values are stable.
+ */
 enum ptm_byte_class {
 	PTM_BYTES_DECODED = 0,
-	PTM_BYTES_HEAD = 1,     /* before the first PSB */
+	PTM_BYTES_HEAD = 1, /* before the first PSB */
 	PTM_BYTES_PADDING = 2,
 	PTM_BYTES_OVERFLOW = 3, /* OVF packets: they stand for what the hardware lost */
 	PTM_BYTES_LOST = 4,     /* lost to the kernel */
@@ -93,8 +91,8 @@ PTM_API const char *ptm_event_name(unsigned kind);
 PTM_API const char *ptm_gap_name(unsigned gap);
 PTM_API const char *ptm_byte_class_name(unsigned byte_class);
 
-/* Format an event as `[name key=value ...]`, without a newline; at most size - 1 characters.  Returns the length;
- * 256 bytes are always enough.  Thread-safe. */
+/* Format an event as `[name key=value ...]`, without a newline; at most size - 1 characters.
+ * Returns the length; 256 bytes are always enough.  Thread-safe. */
 PTM_API unsigned ptm_event_format(const struct ptm_event *ev, char *buf, unsigned size);
 
 #ifdef __cplusplus

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * session.h - one run over recorded traces: inputs, images, options, and a sink that receives the result.
+ * session.h - one run over recorded traces: inputs, images, options, and a sink that receives the
+ * result.
  */
 #ifndef PTMILL_SESSION_H
 #define PTMILL_SESSION_H
@@ -33,23 +34,21 @@ struct ptm_timing {
 	uint32_t cpuid_0x15_ebx; /* and numerator */
 };
 
-enum ptm_engine_kind {
-	PTM_ENGINE_LIBIPT = 0
-};
+enum ptm_engine_kind { PTM_ENGINE_LIBIPT = 0 };
 
 #define PTM_SEGMENT_SIZE_DEFAULT (256u << 10)
-#define PTM_SEGMENT_SIZE_MIN 64u
-#define PTM_SEGMENT_SIZE_MAX (1u << 30)
+#define PTM_SEGMENT_SIZE_MIN     64u
+#define PTM_SEGMENT_SIZE_MAX     (1u << 30)
 
 /* Zero-initialise, then set `size`; zero selects the default of every field. */
 struct ptm_config {
-	size_t size;             /* sizeof(struct ptm_config) */
-	unsigned threads;        /* workers; 0: one a core that we may use */
+	size_t size;      /* sizeof(struct ptm_config) */
+	unsigned threads; /* workers; 0: one a core that we may use */
 	enum ptm_bind bind;
 	enum ptm_engine_kind engine;
 	struct ptm_cpu cpu;
 	struct ptm_timing timing;
-	uint64_t segment_size;   /* bytes of trace a worker takes at a time; 0: what suits the sink */
+	uint64_t segment_size; /* bytes of trace a worker takes at a time; 0: what suits the sink */
 	uint64_t test_delay_seed; /* tests only: workers sleep at random around each segment */
 };
 
@@ -58,16 +57,21 @@ struct ptm_session;
 struct ptm_sink;
 
 /* Copies @config.  Destroy with ptm_session_destroy().  NULL and @err on failure. */
-PTM_API struct ptm_session *ptm_session_create(const struct ptm_config *config, struct ptm_error *err);
+PTM_API struct ptm_session *ptm_session_create(const struct ptm_config *config,
+					       struct ptm_error *err);
 PTM_API void ptm_session_destroy(struct ptm_session *session);
 
-/* Add an input: a raw trace (also zstd-compressed, "-" is standard input), or a perf.data file, whose AUX buffers
- * become one stream each.  Returns 0 or -PTM_E_*. */
-PTM_API int ptm_session_add_input(struct ptm_session *session, const char *path, struct ptm_error *err);
+/* Add an input: a raw trace (also zstd-compressed, "-" is standard input), or a perf.data file,
+ * whose AUX buffers become one stream each.  Returns 0 or -PTM_E_*. */
+PTM_API int ptm_session_add_input(struct ptm_session *session, const char *path,
+				  struct ptm_error *err);
 
-/* Add images, as --elf FILE[:BASE], --raw FILE[:FROM[-TO]]:BASE and --maps FILE spell them; numbers take 0x. */
-PTM_API int ptm_session_add_elf(struct ptm_session *session, const char *spec, struct ptm_error *err);
-PTM_API int ptm_session_add_raw(struct ptm_session *session, const char *spec, struct ptm_error *err);
+/* Add images, as --elf FILE[:BASE], --raw FILE[:FROM[-TO]]:BASE and --maps FILE spell them; numbers
+ * take 0x. */
+PTM_API int ptm_session_add_elf(struct ptm_session *session, const char *spec,
+				struct ptm_error *err);
+PTM_API int ptm_session_add_raw(struct ptm_session *session, const char *spec,
+				struct ptm_error *err);
 /* Files named in @path are looked up below @sysroot (NULL: /). */
 PTM_API int ptm_session_add_maps(struct ptm_session *session, const char *path, const char *sysroot,
 				 struct ptm_error *err);
@@ -84,7 +88,8 @@ struct ptm_run_stats {
 	double cpu_seconds; /* of the process, during the run */
 };
 
-/* Called by the delivering thread about five times a second: bytes of trace done, bytes in all (0: not known). */
+/* Called by the delivering thread about five times a second: bytes of trace done, bytes in all (0:
+ * not known). */
 typedef void (*ptm_progress_fn)(void *ctx, uint64_t done, uint64_t total, double seconds);
 
 /* Called for each thing worth a warning (an unknown CPU, missing images): one line, no newline. */
@@ -97,27 +102,29 @@ struct ptm_run_options {
 	void *ctx; /* of both */
 };
 
-/* Decode every input and give the result to @sink, in order.  A session runs once.  The sink is not finished here:
- * call ptm_sink_finish() on success, ptm_sink_destroy() in any case.
+/* Decode every input and give the result to @sink, in order.  A session runs once.  The sink is not
+ * finished here: call ptm_sink_finish() on success, ptm_sink_destroy() in any case.
  *
- * Threads: the caller's thread delivers; workers are started and joined inside.  Output is the same for any number.
+ * Threads: the caller's thread delivers; workers are started and joined inside.  Output is the same
+ * for any number.
  *
  * Returns 0, or -PTM_E_*: damage in a trace is not an error, but counted in @stats->gaps. */
 PTM_API int ptm_session_run(struct ptm_session *session, struct ptm_sink *sink,
 			    const struct ptm_run_options *options, struct ptm_run_stats *stats,
 			    struct ptm_error *err);
 
-/* Stop a running session soon; it returns -PTM_E_CANCELED.  May be called from any thread, also before the run. */
+/* Stop a running session soon; it returns -PTM_E_CANCELED.  May be called from any thread, also
+ * before the run. */
 PTM_API void ptm_session_cancel(struct ptm_session *session);
 
 /* For reports: the plan of workers, the streams, the images.  Borrowed from the session. */
 PTM_API const struct ptm_plan *ptm_session_plan(const struct ptm_session *session);
 
 struct ptm_stream_info {
-	const char *name;  /* as in the digest's lines */
-	const char *path;  /* file it comes from */
-	uint64_t bytes;    /* 0: not known in advance */
-	bool compressed;
+	const char *name; /* as in the digest's lines */
+	const char *path; /* file it comes from */
+	uint64_t bytes;   /* 0: not known in advance */
+	bool seekable;    /* a regular, uncompressed file */
 };
 PTM_API size_t ptm_session_streams(const struct ptm_session *session);
 PTM_API struct ptm_stream_info ptm_session_stream(const struct ptm_session *session, size_t i);
@@ -129,6 +136,9 @@ struct ptm_image_info {
 	const char *build_id; /* hex, "" if none */
 	bool found;
 };
+/* Settle the images; ptm_session_run() does it by itself.  Needed before these two are called
+ * without a run. */
+PTM_API int ptm_session_seal(struct ptm_session *session, struct ptm_error *err);
 PTM_API size_t ptm_session_images(const struct ptm_session *session);
 PTM_API struct ptm_image_info ptm_session_image(const struct ptm_session *session, size_t i);
 

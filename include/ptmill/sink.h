@@ -2,8 +2,8 @@
  *
  * sink.h - where a run's result goes.
  *
- * A sink belongs to the caller: create, run (session.h), finish on success, destroy.  Files appear under their name
- * only when ptm_sink_finish() succeeded; path NULL or "-" is standard output.
+ * A sink belongs to the caller: create, run (session.h), finish on success, destroy.  Files appear
+ * under their name only when ptm_sink_finish() succeeded; path NULL or "-" is standard output.
  */
 #ifndef PTMILL_SINK_H
 #define PTMILL_SINK_H
@@ -22,23 +22,26 @@ extern "C" {
 /* Opaque. */
 struct ptm_sink;
 
-/* Instructions, one a line: `%016x` of the IP, two spaces, the disassembly; events on lines of their own. */
+/* Instructions, one a line: `%016x` of the IP, two spaces, the disassembly; events on lines of
+ * their own. */
 struct ptm_text_config {
 	size_t size;    /* sizeof(struct ptm_text_config) */
 	bool no_disasm; /* the IP alone */
 };
-PTM_API struct ptm_sink *ptm_sink_text_create(const struct ptm_text_config *config, const char *path,
-					      struct ptm_error *err);
+PTM_API struct ptm_sink *ptm_sink_text_create(const struct ptm_text_config *config,
+					      const char *path, struct ptm_error *err);
 
-/* `stream NAME instructions N digest 0x%016x` a stream, and with @every > 0 one line every so many instructions. */
-PTM_API struct ptm_sink *ptm_sink_digest_create(uint64_t every, const char *path, struct ptm_error *err);
+/* `stream NAME instructions N digest 0x%016x` a stream, and with @every > 0 one line every so many
+ * instructions. */
+PTM_API struct ptm_sink *ptm_sink_digest_create(uint64_t every, const char *path,
+						struct ptm_error *err);
 
 /* Figures of a run: instructions, branches, packets, accounting of every byte, gaps. */
 PTM_API struct ptm_sink *ptm_sink_stat_create(bool json, const char *path, struct ptm_error *err);
 
-/* Add what the run cost to a report of ptm_sink_stat_create(): to be called after the run, before ptm_sink_finish().
- * JSON has it under `run`; the table does not, because it is not the same twice: then one line goes to standard error.
- * Does nothing to other sinks. */
+/* Add what the run cost to a report of ptm_sink_stat_create(): to be called after the run, before
+ * ptm_sink_finish(). JSON has it under `run`; the table does not, because it is not the same twice:
+ * then one line goes to standard error. Does nothing to other sinks. */
 PTM_API void ptm_sink_stat_run(struct ptm_sink *sink, const struct ptm_run_stats *stats);
 
 /* Packets, one a line: offset, name, payload.  Nothing is decoded. */

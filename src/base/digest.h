@@ -2,9 +2,9 @@
  *
  * digest.h - the digest of an instruction sequence.
  *
- * h = 0; for every executed instruction, in order: h = h * K + mix(ip), modulo 2^64.  It composes: n
- * instructions with own digest b after a prefix h give h * K^n + b, so the parts of a trace can be digested
- * in parallel and put together in order.
+ * h = 0; for every executed instruction, in order: h = h * K + mix(ip), modulo 2^64.  It composes:
+ * n instructions with own digest b after a prefix h give h * K^n + b, so the parts of a trace can
+ * be digested in parallel and put together in order.
  */
 #ifndef PTM_BASE_DIGEST_H
 #define PTM_BASE_DIGEST_H
