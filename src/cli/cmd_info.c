@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cmd_info.c - ptmill info: what a run would work on, and where; nothing is decoded.
+ */
+#include "run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { KEY_TOPOLOGY = CLI_KEY_OWN, KEY_SYNTHETIC, KEY_XML, KEY_CPUSET };
+
+struct info {
+	struct cli_opts opts;
+	bool topology;
+	const char *synthetic;
+	const char *xml;
+	const char *cpuset;
+};
+
+static const struct argp_option options[] = {
+	{"topology", KEY_TOPOLOGY, NULL, 0, "Print where the workers would run", 0},
+	{"synthetic", KEY_SYNTHETIC, "DESC", 0,
+	 "With --topology: plan for a machine in hwloc's notation, as in \"node:2 core:8 pu:2\"",
+	 0},
+	{"xml", KEY_XML, "FILE", 0, "With --topology: plan for a machine that hwloc saved as XML",
+	 0},
+	{"cpuset", KEY_CPUSET, "LIST", 0, "With --topology: plan for these CPUs, as in 0-3,8", 0},
+	{0}};
+
+static const struct argp_child children[] = {
+	{&cli_input_argp, 0, NULL, 0}, {&cli_decode_argp, 0, NULL, 0}, {0}};
+
+static error_t check(const struct argp_state *state, const struct info *cmd)
+{
+	bool has_machine = cmd->synthetic != NULL || cmd->xml != NULL || cmd->cpuset != NULL;
+
+	if (has_machine && !cmd->topology)
+		return cli_usage(state, "--synthetic, --xml and --cpuset need --topology");
+	if (cmd->synthetic != NULL && cmd->xml != NULL)
+		return cli_usage(state, "--synthetic and --xml contradict each other");
+	if (cmd->opts.ninputs == 0 && cmd->opts.nimages == 0 && !cmd->topology)
+		return cli_usage(state, "nothing to tell: name an INPUT, or give --topology");
+	return 0;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct info *cmd = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		cli_opts_init(state, &cmd->opts, 2);
+		return 0;
+	case KEY_TOPOLOGY:
+		cmd->topology = true;
+		return 0;
+	case KEY_SYNTHETIC:
+		cmd->synthetic = arg;
+		return 0;
+	case KEY_XML:
+		cmd->xml = arg;
+		return 0;
+	case KEY_CPUSET:
+		cmd->cpuset = arg;
+		return 0;
+	case ARGP_KEY_END:
+		return check(state, cmd);
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {options,
+				 parse,
+				 "[INPUT...]",
+				 "Print the streams of the inputs, the images that were given, and "
+				 "with --topology the placement "
+				 "of the workers.  Nothing is decoded.",
+				 children,
+				 NULL,
+				 NULL};
+
+static void print_streams(const struct ptm_session *session)
+{
+	for (size_t i = 0; i < ptm_session_streams(session); i++) {
+		struct ptm_stream_info s = ptm_session_stream(session, i);
+
+		(void)printf("stream %s bytes ", s.name);
+		/* A compressed or piped stream has a size only when it was read. */
+		if (s.bytes > 0)
+			(void)printf("%" PRIu64, s.bytes);
+		else
+			(void)printf("unknown");
+		(void)printf("%s path %s\n", s.seekable ? "" : " sequential", s.path);
+	}
+}
+
+static void print_images(const struct ptm_session *session)
+{
+	for (size_t i = 0; i < ptm_session_images(session); i++) {
+		struct ptm_image_info m = ptm_session_image(session, i);
+
+		(void)printf("image 0x%" PRIx64 "-0x%" PRIx64 " offset 0x%" PRIx64
+			     " %s build-id %s path %s\n",
+			     m.begin, m.end, m.file_offset, m.found ? "found" : "missing",
+			     m.build_id[0] != '\0' ? m.build_id : "none", m.path);
+	}
+}
+
+static int print_contents(const struct info *cmd, struct ptm_error *err)
+{
+	struct ptm_session *session = ptm_session_create(&cmd->opts.config, err);
+	int ret;
+
+	if (session == NULL)
+		return -(int)err->code;
+	ret = cli_session_fill(session, &cmd->opts, err);
+	if (ret >= 0)
+		ret = ptm_session_seal(session, err);
+	if (ret >= 0) {
+		print_streams(session);
+		print_images(session);
+	}
+	ptm_session_destroy(session);
+	return ret;
+}
+
+static int print_topology(const struct info *cmd, struct ptm_error *err)
+{
+	struct ptm_plan_config config = {.size = sizeof(config),
+					 .threads = cmd->opts.config.threads,
+					 .bind = cmd->opts.config.bind,
+					 .synthetic = cmd->synthetic,
+					 .xml = cmd->xml,
+					 .cpuset = cmd->cpuset};
+	struct ptm_plan *plan = ptm_plan_create(&config, err);
+	unsigned quota;
+
+	if (plan == NULL)
+		return -(int)err->code;
+	quota = ptm_plan_quota(plan);
+	(void)printf("topology %s\n", ptm_plan_is_this_machine(plan)
+					      ? "this machine"
+					      : "not this machine: nothing would be bound");
+	(void)printf("nodes %u cores %u quota ", ptm_plan_nodes(plan), ptm_plan_cores(plan));
+	if (quota > 0)
+		(void)printf("%u", quota);
+	else
+		(void)printf("none");
+	(void)printf(" workers %u bind %s\n", ptm_plan_workers(plan),
+		     config.bind == PTM_BIND_AUTO ? "auto" : "none");
+	for (unsigned i = 0; i < ptm_plan_workers(plan); i++) {
+		struct ptm_worker_place place = ptm_plan_place(plan, i);
+
+		(void)printf("worker %u cpu %u core %u node %u\n", i, place.cpu, place.core,
+			     place.node);
+	}
+	ptm_plan_destroy(plan);
+	return 0;
+}
+
+static int run(int argc, char **argv)
+{
+	struct info cmd = {.opts = {.inputs_optional = true}};
+	struct ptm_error err = {.code = PTM_E_OK};
+	int ret = cli_parse(&argp, argc, argv, 0, &cmd);
+	int e = 0;
+
+	if (ret != 0) {
+		cli_opts_fini(&cmd.opts);
+		return ret;
+	}
+	if (cmd.opts.ninputs > 0 || cmd.opts.nimages > 0)
+		e = print_contents(&cmd, &err);
+	if (e >= 0 && cmd.topology)
+		e = print_topology(&cmd, &err);
+	cli_opts_fini(&cmd.opts);
+	return e < 0 ? cli_fail(&err) : 0;
+}
+
+const struct cli_command cli_info = {"info", "streams, images, placement of the workers", &argp,
+				     run};

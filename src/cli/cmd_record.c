@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cmd_record.c - ptmill record: run a program and record its trace.
+ */
+#include "number.h"
+#include "opts.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+
+enum {
+	KEY_BACKEND = CLI_KEY_OWN,
+	KEY_RET_COMP,
+	KEY_TIMING,
+	KEY_TIPS,
+	KEY_TNT64,
+	KEY_MTC_FREQ,
+	KEY_PSB_PERIOD,
+	KEY_OVF_PERIOD,
+	KEY_IRQ_PERIOD,
+	KEY_MAX_INSTRUCTIONS,
+	KEY_SEED
+};
+
+struct record {
+	struct ptm_record_config config;
+	const char *output;
+	char **command; /* NULL-terminated, of argv */
+	bool quiet;
+};
+
+static const struct argp_option options[] = {
+	{"output", 'o', "CAPTURE", 0, "Directory to make; it must not exist", 0},
+	{"backend", KEY_BACKEND, "NAME", 0,
+	 "How to record: step (single-stepping, works everywhere) or auto (the best that works "
+	 "here, the "
+	 "default)",
+	 0},
+	{"max-instructions", KEY_MAX_INSTRUCTIONS, "N", 0,
+	 "Stop recording after N instructions and let the program run on", 0},
+	{"quiet", 'q', NULL, 0, "No summary at the end", 0},
+	{"ret-comp", KEY_RET_COMP, "WHEN", 0,
+	 "Compress returns: on (the default), sdm (wherever the SDM allows it), off", 1},
+	{"timing", KEY_TIMING, "KIND", 0, "Time packets: none (the default), tsc, mtc, cyc", 1},
+	{"tips", KEY_TIPS, "HOW", 0,
+	 "An indirect branch with TNT bits pending: flush (the default), defer, mixed", 1},
+	{"tnt64", KEY_TNT64, NULL, 0, "Use long TNT packets, too", 1},
+	{"mtc-freq", KEY_MTC_FREQ, "N", 0, "An MTC each 2^N crystal ticks (3)", 1},
+	{"psb-period", KEY_PSB_PERIOD, "BYTES", 0,
+	 "A PSB about every BYTES of trace; k, M, G may follow (128k)", 1},
+	{"ovf-period", KEY_OVF_PERIOD, "BYTES", 0,
+	 "An overflow about every BYTES of trace (0: none)", 1},
+	{"irq-period", KEY_IRQ_PERIOD, "N", 0, "An interrupt about every N instructions (0: none)",
+	 1},
+	{"seed", KEY_SEED, "N", 0, "Seed of the choices above (1)", 1},
+	{0}};
+
+static error_t parse_choice(int key, const char *arg, const struct argp_state *state,
+			    struct ptm_record_config *config)
+{
+	static const char *const backends[] = {"auto", "step", NULL};
+	static const char *const ret_comps[] = {"on", "sdm", "off", NULL};
+	static const char *const timings[] = {"none", "tsc", "mtc", "cyc", NULL};
+	static const char *const tips[] = {"flush", "defer", "mixed", NULL};
+	unsigned choice = 0;
+	int e;
+
+	switch (key) {
+	case KEY_BACKEND:
+		e = cli_opt_choice(state, "--backend", arg, backends, &choice);
+		config->backend = (enum ptm_record_backend)choice;
+		return e;
+	case KEY_RET_COMP:
+		e = cli_opt_choice(state, "--ret-comp", arg, ret_comps, &choice);
+		config->ret_comp = (enum ptm_record_ret_comp)choice;
+		return e;
+	case KEY_TIMING:
+		e = cli_opt_choice(state, "--timing", arg, timings, &choice);
+		config->timing = (enum ptm_record_timing)choice;
+		return e;
+	default:
+		e = cli_opt_choice(state, "--tips", arg, tips, &choice);
+		config->tips = (enum ptm_record_tips)choice;
+		return e;
+	}
+}
+
+static error_t parse_number(int key, const char *arg, const struct argp_state *state,
+			    struct ptm_record_config *config)
+{
+	uint64_t value = 0;
+	int e;
+
+	switch (key) {
+	case KEY_MTC_FREQ:
+		e = cli_opt_number(state, "--mtc-freq", arg, 0, 15, &value);
+		config->mtc_freq = (uint8_t)value;
+		return e;
+	case KEY_PSB_PERIOD:
+		return cli_opt_size(state, "--psb-period", arg, 64, INT64_MAX, &config->psb_period);
+	case KEY_OVF_PERIOD:
+		return cli_opt_size(state, "--ovf-period", arg, 0, INT64_MAX, &config->ovf_period);
+	case KEY_IRQ_PERIOD:
+		return cli_opt_number(state, "--irq-period", arg, 0, INT64_MAX,
+				      &config->irq_period);
+	case KEY_MAX_INSTRUCTIONS:
+		return cli_opt_number(state, "--max-instructions", arg, 0, UINT64_MAX,
+				      &config->max_instructions);
+	default:
+		return cli_opt_number(state, "--seed", arg, 0, UINT64_MAX, &config->seed);
+	}
+}
+
+static error_t parse_end(const struct argp_state *state, const struct record *cmd)
+{
+	if (cmd->command == NULL)
+		return cli_usage(state, "no program given: `ptmill record -o CAPTURE -- CMD...'");
+	if (cmd->output == NULL || cmd->output[0] == '\0')
+		return cli_usage(state, "no directory given: say where by -o CAPTURE");
+	return 0;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct record *cmd = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->err_stream = NULL;
+		return 0;
+	case 'o':
+		cmd->output = arg;
+		return 0;
+	case 'q':
+		cmd->quiet = true;
+		return 0;
+	case KEY_TNT64:
+		cmd->config.tnt64 = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		/* The program's own options are not ours. */
+		cmd->command = state->argv + state->next - 1;
+		state->next = state->argc;
+		return 0;
+	case ARGP_KEY_END:
+		return parse_end(state, cmd);
+	case KEY_BACKEND:
+	case KEY_RET_COMP:
+	case KEY_TIMING:
+	case KEY_TIPS:
+		return parse_choice(key, arg, state, &cmd->config);
+	case KEY_MTC_FREQ:
+	case KEY_PSB_PERIOD:
+	case KEY_OVF_PERIOD:
+	case KEY_IRQ_PERIOD:
+	case KEY_MAX_INSTRUCTIONS:
+	case KEY_SEED:
+		return parse_number(key, arg, state, &cmd->config);
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {options,
+				 parse,
+				 "-- CMD...",
+				 "Run CMD and record what it executes as an Intel PT trace, with "
+				 "its images and the truth about "
+				 "it.\v"
+				 "The exit code is 0 when the recording succeeded, whatever the "
+				 "program's was: the summary tells "
+				 "it.",
+				 NULL,
+				 NULL,
+				 NULL};
+
+static void ignore(int sig)
+{
+	(void)sig;
+}
+
+/* An interrupt from the terminal reaches the program as well: it ends the program, and we write
+ * what was recorded. A handler rather than SIG_IGN, which the program would inherit. */
+static void leave_interrupts_to_the_program(void)
+{
+	struct sigaction act = {.sa_handler = ignore, .sa_flags = SA_RESTART};
+
+	(void)sigaction(SIGINT, &act, NULL);
+	(void)sigaction(SIGQUIT, &act, NULL);
+}
+
+static int run(int argc, char **argv)
+{
+	struct record cmd = {.output = NULL};
+	struct ptm_record_result result = {.size = sizeof(result)};
+	struct ptm_error err = {.code = PTM_E_OK};
+	char bytes[16];
+	int ret;
+
+	ptm_record_config_init(&cmd.config);
+	ret = cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &cmd);
+	if (ret != 0)
+		return ret;
+	leave_interrupts_to_the_program();
+	if (ptm_record(&cmd.config, cmd.command, cmd.output, &result, &err) < 0)
+		return cli_fail(&err);
+	if (!cmd.quiet)
+		cli_say("%" PRIu64 " instructions, %s, %" PRIu64 " PSBs, %" PRIu64
+			" gaps, %.2f s, exit code %d: %s",
+			result.instructions, cli_bytes(result.trace_bytes, bytes, sizeof(bytes)),
+			result.psbs, result.gaps, result.seconds, result.exit_code, cmd.output);
+	return 0;
+}
+
+const struct cli_command cli_record = {"record", "run a program and record its trace", &argp, run};

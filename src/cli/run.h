@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * run.h - a session from the options, a sink from the subcommand, and the run.
+ */
+#ifndef PTM_CLI_RUN_H
+#define PTM_CLI_RUN_H
+
+#include "opts.h"
+
+/* What a subcommand adds to a run. */
+struct cli_job {
+	const struct cli_opts *opts;
+	const void *cmd; /* handed to make_sink */
+	struct ptm_sink *(*make_sink)(const void *cmd, struct ptm_error *err);
+	/* Before the sink is finished; may be NULL. */
+	void (*after)(struct ptm_sink *sink, const struct ptm_run_stats *stats);
+	bool decodes; /* the summary counts instructions */
+};
+
+/* Give the inputs and images of @opts to @session.  Returns 0 or -PTM_E_*. */
+int cli_session_fill(struct ptm_session *session, const struct cli_opts *opts,
+		     struct ptm_error *err);
+
+/* Run to the end, report on standard error; returns the exit code. */
+int cli_run(const struct cli_job *job);
+
+#endif
