@@ -331,6 +331,74 @@ static void test_not_perf_data(void **state)
 	assert_non_null(strstr(err.cause[0].text, "big-endian"));
 }
 
+/* The AUXTRACE records of real files, as `perf script -D` prints them (perf 6.1): size, offset,
+ * reference, idx, tid, cpu, and the place of the record, 48 bytes in front of the payload (in pipe
+ * mode perf counts from behind the file's header of 16 bytes). */
+static const struct {
+	const char *file;
+	struct ptm_perf_aux aux;
+} real[] = {
+	{"hase/control_flow.perf.data", {0x1ad8 + 48, 0x650, 0, 0, 0xafe4679823f79, 1, 19731, 1}},
+	{"hase/loopy.perf.data", {0x58a8 + 48, 0x288, 0, 0, 0x31a42dea432b, 1, 31552, 1}},
+	{"quipper/perf.data", {0x29c0 + 48, 0x2fd0, 0, 0, 0xbc4cd519a6, 0, 3174, 0}},
+	{"quipper/perf.data", {0x7788 + 48, 0x21a00, 0, 0, 0xbc4cd584c2, 3, 3174, 3}},
+	{"quipper/perf.data.piped", {0x7f50 + 64, 0x12a70, 0, 0, 0x3a717781f00, 0, 3587, 0}},
+};
+
+static size_t read_real(const char *dir, const char *name, uint8_t **data)
+{
+	char path[4096];
+	FILE *f;
+	long size;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+	f = fopen(path, "rb");
+	assert_non_null(f);
+	assert_int_equal(fseek(f, 0, SEEK_END), 0);
+	size = ftell(f);
+	assert_true(size > 0);
+	rewind(f);
+	*data = malloc((size_t)size);
+	assert_non_null(*data);
+	assert_int_equal(fread(*data, 1, (size_t)size, f), size);
+	(void)fclose(f);
+	return (size_t)size;
+}
+
+static void test_real_files(void **state)
+{
+	const char *dir = getenv("PTMILL_REAL_TRACES");
+
+	(void)state;
+	if (dir == NULL) {
+		(void)printf("PTMILL_REAL_TRACES is not set: real files are skipped\n");
+		skip();
+	}
+	for (size_t i = 0; i < sizeof(real) / sizeof(real[0]); i++) {
+		const struct ptm_perf_aux *want = &real[i].aux;
+		struct ptm_perf_walk w;
+		struct ptm_perf_aux aux;
+		uint8_t *data;
+		size_t len = read_real(dir, real[i].file, &data);
+		bool found = false;
+		int r;
+
+		assert_int_equal(ptm_perf_walk_init(&w, data, len, NULL), 0);
+		while ((r = ptm_perf_walk_next(&w, &aux, NULL)) == 1)
+			if (aux.file_offset == want->file_offset && aux.size == want->size &&
+			    aux.missing == 0 && aux.aux_offset == want->aux_offset &&
+			    aux.reference == want->reference && aux.idx == want->idx &&
+			    aux.tid == want->tid && aux.cpu == want->cpu)
+				found = true;
+		assert_int_equal(r, 0);
+		assert_int_equal(w.unknown, 0);
+		if (!found)
+			fail_msg("%s: no AUXTRACE of reference 0x%llx", real[i].file,
+				 (unsigned long long)want->reference);
+		free(data);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -338,6 +406,7 @@ int main(void)
 		cmocka_unit_test(test_bad_sizes),        cmocka_unit_test(test_bad_lengths),
 		cmocka_unit_test(test_compressed2_long), cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_unfinished),       cmocka_unit_test(test_not_perf_data),
+		cmocka_unit_test(test_real_files),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
