@@ -25,8 +25,9 @@ struct ptm_sink;
 /* Instructions, one a line: `%016x` of the IP, two spaces, the disassembly; events on lines of
  * their own. */
 struct ptm_text_config {
-	size_t size;    /* sizeof(struct ptm_text_config) */
-	bool no_disasm; /* the IP alone */
+	size_t size;        /* sizeof(struct ptm_text_config) */
+	bool no_disasm;     /* the IP alone */
+	size_t cache_limit; /* bytes of formatted instructions that each worker keeps; 0: 64 MiB */
 };
 PTM_API struct ptm_sink *ptm_sink_text_create(const struct ptm_text_config *config,
 					      const char *path, struct ptm_error *err);

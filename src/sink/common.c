@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * common.c - finishing and destroying any sink; sinks with one output; pieces of a job's output.
+ */
+#include "sink/common.h"
+
+#include "ptmill/sink.h"
+
+#include <stdlib.h>
+
+int ptm_sink_finish(struct ptm_sink *sink, struct ptm_error *err)
+{
+	return sink->ops->finish != NULL ? sink->ops->finish(sink, err) : 0;
+}
+
+void ptm_sink_destroy(struct ptm_sink *sink)
+{
+	if (sink != NULL && sink->ops->destroy != NULL)
+		sink->ops->destroy(sink);
+}
+
+void *ptm_file_sink_create(size_t size, const struct ptm_sink_ops *ops, const char *path,
+			   struct ptm_error *err)
+{
+	struct ptm_file_sink *file = (struct ptm_file_sink *)calloc(1, size);
+
+	if (file == NULL) {
+		(void)PTM_FAIL(err, PTM_E_NOMEM, "Cannot create sink: out of memory");
+		return NULL;
+	}
+	file->sink.ops = ops;
+	file->out = ptm_out_open(path, err);
+	if (file->out == NULL) {
+		free(file);
+		return NULL;
+	}
+	return file;
+}
+
+int ptm_file_sink_deliver(struct ptm_sink *sink, const void *data, size_t len,
+			  struct ptm_error *err)
+{
+	return ptm_out_write(((struct ptm_file_sink *)sink)->out, data, len, err);
+}
+
+int ptm_file_sink_finish(struct ptm_sink *sink, struct ptm_error *err)
+{
+	struct ptm_file_sink *file = (struct ptm_file_sink *)sink;
+	struct ptm_out *out = file->out;
+
+	if (out == NULL)
+		return PTM_FAIL(err, PTM_E_USAGE, "Cannot finish sink: it was finished before");
+	file->out = NULL;
+	return ptm_out_commit(out, err);
+}
+
+void ptm_file_sink_destroy(struct ptm_sink *sink)
+{
+	ptm_out_abort(((struct ptm_file_sink *)sink)->out);
+	free(sink);
+}
+
+bool ptm_lines_more(struct ptm_lines *lines)
+{
+	ptm_lines_flush(lines);
+	lines->begin = lines->pos = (char *)ptm_job_room(lines->out, PTM_LINES_PIECE);
+	lines->end = lines->begin != NULL ? lines->begin + PTM_LINES_PIECE : NULL;
+	return lines->begin != NULL;
+}
+
+int ptm_lines_failed(struct ptm_error *err)
+{
+	return PTM_FAIL(err, PTM_E_CANCELED, "Canceled");
+}
