@@ -13,6 +13,8 @@
 #include "base/bytes.h"
 
 #define BLOCK 64
+#define AHEAD                                                                                      \
+	2048 /* bytes; the hardware's own prefetching leaves a quarter of the bandwidth unused */
 
 /* Four words; gcc and clang map it to whatever vectors the machine has. */
 typedef uint32_t words __attribute__((vector_size(16)));
@@ -71,6 +73,8 @@ size_t ptm_psb_find(const uint8_t *data, size_t len, size_t from, bool more)
 	size_t found;
 
 	while (scan < len && len - scan >= BLOCK) {
+		/* May name memory behind the data, which a prefetch does not touch. */
+		__builtin_prefetch((const void *)((uintptr_t)(data + scan) + AHEAD));
 		if (!block_may_hold_psb(data + scan)) {
 			scan += BLOCK;
 			continue;
