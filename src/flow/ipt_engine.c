@@ -10,8 +10,7 @@
  *
  * libipt never sees packets that our lexer rejects or that its version does not know: the frame
  * ends for it there. Two things are put into a private copy of a frame, because libipt 2.0 loses
- * its way without them: a MODE.Exec where an overflow is resolved before any was seen (64-bit code
- * is assumed), and an OVF behind PSBEND where the overflow stood before the PSB and the resume IP
+ * its way without them: a MODE.Exec where PSB+ has none (64-bit code is assumed), and an OVF behind PSBEND where the overflow stood before the PSB and the resume IP
  * behind it.
  */
 #include "flow/engine.h"
@@ -300,7 +299,7 @@ static int choose_bytes(struct walk *w, const struct ptm_frame_scan *scan, const
 	const struct ptm_frame *frame = w->frame;
 	const struct ptm_psbplus plus = ptm_psbplus_judge(frame->data, frame->len);
 	bool ovf = frame->ovf_pending && plus.fup_first && !plus.on;
-	bool mode = plus.end > 0 && !plus.has_mode && (scan->has_ovf || ovf);
+	bool mode = plus.end > 0 && !plus.has_mode;
 
 	*data = frame->data;
 	*len = scan->unsupported < scan->good ? scan->unsupported : scan->good;
