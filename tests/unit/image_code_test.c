@@ -4,6 +4,7 @@
  */
 #include "image/code.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static char path[] = "/tmp/ptm_code_XXXXXX";
+static char path[] = "/tmp/ptm_code_XXXXXX", alias[] = "/tmp/ptm_code_XXXXXX.2";
 
 /* All programs lie in one file; each begins at a multiple of 16 and is mapped where its test needs
  * it. */
@@ -40,11 +41,17 @@ static struct ptm_space *make_space(void)
 	return space;
 }
 
-static void map(struct ptm_space *space, uint64_t from, uint64_t to, uint64_t base)
+static void map_file(struct ptm_space *space, const char *file, uint64_t from, uint64_t to,
+		     uint64_t base)
 {
 	struct ptm_error err = {0};
 
-	assert_int_equal(ptm_space_add_raw(space, path, from, to, base, &err), 0);
+	assert_int_equal(ptm_space_add_raw(space, file, from, to, base, &err), 0);
+}
+
+static void map(struct ptm_space *space, uint64_t from, uint64_t to, uint64_t base)
+{
+	map_file(space, path, from, to, base);
 }
 
 static void seal(struct ptm_space *space)
@@ -173,7 +180,7 @@ static void test_border(void **state)
 		int err;
 
 		map(space, 0x50, cut, 0x1000);
-		map(space, cut, 0x60, 0x1000 + (cut - 0x50));
+		map_file(space, alias, cut, 0x60, 0x1000 + (cut - 0x50)); /* not one mapping */
 		map(space, 0x50, cut, 0x8000);
 		seal(space);
 		assert_int_equal(ptm_code_insn(space, 0x1001, PTM_MODE_64, &insn), 10);
@@ -269,19 +276,58 @@ static void test_many(void **state)
 	seal(space);
 	code = ptm_code_create(space, 64 << 20, NULL);
 	for (unsigned round = 0; round < 2; round++) {
-		for (uint64_t i = 0; i < 4900; i++) {
-			struct ptm_run *run =
-				ptm_code_run(code, 0x10000 + i, PTM_MODE_64, 20, &err);
+		for (uint64_t i = 0; i < 2 * 4900; i++) {
+			enum ptm_mode mode = i % 2 != 0 ? PTM_MODE_32 : PTM_MODE_64;
+			uint64_t ip = 0x10000 + i / 2;
+			struct ptm_run *run = ptm_code_run(code, ip, mode, 20, &err);
 
 			assert_int_equal(err, 0);
-			assert_int_equal(run->ip, 0x10000 + i);
-			assert_int_equal(run->ips[19], 0x10000 + i + 19);
+			assert_int_equal(run->ip, ip);
+			assert_int_equal(run->mode, mode);
+			assert_int_equal(run->ips[19], ip + 19);
 			if (round == 0)
-				run->user = &nops[i];
-			assert_ptr_equal(run->user, &nops[i]);
+				run->user = &nops[i / 2];
+			assert_ptr_equal(run->user, &nops[i / 2]);
 		}
 	}
 	ptm_code_destroy(code);
+	ptm_space_destroy(space);
+}
+
+/* A cache each over one space: under TSan, look-ups in a sealed space are reads. */
+static void *walk(void *space)
+{
+	struct ptm_code *code = ptm_code_create(space, 2000, NULL);
+	uint64_t instructions = 0;
+	int err;
+
+	for (unsigned i = 0; i < 2000 && code != NULL; i++) {
+		struct ptm_run *run = ptm_code_run(code, 0x1000 + i % 16, PTM_MODE_64, 20, &err);
+
+		instructions += run != NULL ? run->n : 0;
+	}
+	ptm_code_destroy(code);
+	return (void *)(uintptr_t)instructions;
+}
+
+static void test_threads(void **state)
+{
+	struct ptm_space *space = make_space();
+	pthread_t threads[3];
+	void *alone, *other;
+
+	(void)state;
+	map(space, 0x20, 0x60, 0x1000);
+	map(space, 0x40, 0x60, 0x1008);
+	seal(space);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, walk, space), 0);
+	alone = walk(space);
+	assert_true(alone != NULL);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(pthread_join(threads[i], &other), 0);
+		assert_ptr_equal(other, alone);
+	}
 	ptm_space_destroy(space);
 }
 
@@ -292,21 +338,23 @@ static int make_file(void **state)
 	(void)state;
 	if (fd < 0 || write(fd, image, sizeof(image)) != (ssize_t)sizeof(image))
 		return -1;
-	return close(fd);
+	memcpy(alias, path, strlen(path));
+	return symlink(path, alias) == 0 ? close(fd) : -1;
 }
 
 static int remove_file(void **state)
 {
 	(void)state;
-	return unlink(path);
+	return unlink(alias) == 0 ? unlink(path) : -1;
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_chain), cmocka_unit_test(test_self_loop),
-		cmocka_unit_test(test_cut),   cmocka_unit_test(test_border),
-		cmocka_unit_test(test_limit), cmocka_unit_test(test_many),
+		cmocka_unit_test(test_chain),   cmocka_unit_test(test_self_loop),
+		cmocka_unit_test(test_cut),     cmocka_unit_test(test_border),
+		cmocka_unit_test(test_limit),   cmocka_unit_test(test_many),
+		cmocka_unit_test(test_threads),
 	};
 
 	return cmocka_run_group_tests(tests, make_file, remove_file);

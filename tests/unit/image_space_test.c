@@ -493,7 +493,7 @@ static void test_maps(void **state)
 		"7f0000003000-7f0000004000 rwxp 00000000 00:00 0 \n"
 		"7ffe00000000-7ffe00001000 r-xp 00000000 00:00 0                          [vdso]\n"
 		"7ffe00002000-7ffe00003000 r-xp 00000000 00:00 0                          "
-		"/bin/../../etc/passwd\n"
+		"/bin/../bin/prog\n"
 		"\n"
 		"ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  "
 		"[vsyscall]";
