@@ -10,7 +10,9 @@
  * when executable mappings change.
  *
  * Known limits: the instruction behind a MOV SS or POP SS is not seen (the CPU holds back the
- * trap); code that is written in place without mprotect() is decoded as first seen.
+ * trap); code that is written in place without mprotect() is decoded as first seen; a
+ * program's own handler of SIGTRAP is lost once a step falls where SIGTRAP is blocked (the kernel
+ * forces the default then).
  */
 #include "record/step.h"
 
