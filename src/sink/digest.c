@@ -64,6 +64,13 @@ static void *digest_worker_create(struct ptm_sink *sink, const struct ptm_space 
 	return ds;
 }
 
+static void digest_worker_destroy(struct ptm_sink *sink, void *worker)
+{
+	/* A worker has no state of its own: what stands for it is the sink. */
+	(void)sink;
+	(void)worker;
+}
+
 static int digest_work(struct ptm_sink *sink, void *worker, const struct ptm_batch *batch,
 		       struct ptm_job_out *out, struct ptm_error *err)
 {
@@ -278,6 +285,7 @@ static const struct ptm_sink_ops digest_ops = {
 
 static const struct ptm_sink_ops digest_every_ops = {
 	.worker_create = digest_worker_create,
+	.worker_destroy = digest_worker_destroy,
 	.work = digest_work,
 	.stream_begin = digest_stream_begin,
 	.deliver = digest_deliver,
