@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * file.c - input files and read-only mappings.
+ *
+ * A regular file is read with pread only, also in sequence, so that positioned and sequential
+ * readers do not disturb each other; everything else is a stream whose first bytes, read to
+ * recognise zstd, are kept and given out first.  Offsets count from where the descriptor stood when
+ * we got it (standard input may have been read by others).
+ */
+#include "os/file.h"
+
+#include "os/zst_read.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct ptm_file {
+	char *path;
+	int fd;
+	bool regular;  /* pread works */
+	bool seekable; /* and the size is known, and nothing is compressed */
+	uint64_t base; /* offset of our first byte in a regular file */
+	uint64_t size; /* of the underlying file from there; 0: unknown */
+	uint64_t pos;  /* next raw byte for the sequential reader */
+	uint8_t peek[PTM_ZST_MAGIC_LEN];
+	size_t npeek;          /* bytes of a stream read ahead ... */
+	size_t peek_at;        /* ... and given out */
+	struct ptm_zst *zst;   /* NULL: not compressed */
+	_Atomic uint64_t done; /* end of the furthest read; relaxed, a number for a progress line */
+};
+
+static void note_done(struct ptm_file *file, uint64_t end)
+{
+	uint64_t old = atomic_load_explicit(&file->done, memory_order_relaxed);
+
+	while (old < end &&
+	       !atomic_compare_exchange_weak_explicit(&file->done, &old, end, memory_order_relaxed,
+						      memory_order_relaxed))
+		;
+}
+
+/* Is a failed read worth another try?  Waits where a non-blocking descriptor has nothing yet. */
+static bool try_again(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	if (errno == EINTR)
+		return true;
+	if (errno != EAGAIN)
+		return false;
+	return poll(&p, 1, -1) >= 0 || errno == EINTR;
+}
+
+static int64_t read_failed(const struct ptm_file *file, uint64_t offset, struct ptm_error *err)
+{
+	enum ptm_err code = errno == ENOMEM ? PTM_E_NOMEM : PTM_E_IO;
+
+	return PTM_FAIL(err, code, "Cannot read: %m: offset=%" PRIu64 ", path=\"%s\"", offset,
+			file->path);
+}
+
+/* Fill @buf from @offset of a regular file; short only at its end. */
+static int64_t read_at(struct ptm_file *file, void *buf, size_t len, uint64_t offset,
+		       struct ptm_error *err)
+{
+	size_t done = 0;
+
+	if (offset > (uint64_t)INT64_MAX - file->base)
+		return 0;
+	/* An offset beyond the largest is an error of pread, to us the end. */
+	if (len > (uint64_t)INT64_MAX - file->base - offset)
+		len = (size_t)((uint64_t)INT64_MAX - file->base - offset);
+	while (done < len) {
+		ssize_t n = pread(file->fd, (uint8_t *)buf + done, len - done,
+				  (off_t)(file->base + offset + done));
+
+		if (n == 0)
+			break;
+		if (n > 0)
+			done += (size_t)n;
+		else if (!try_again(file->fd))
+			return read_failed(file, offset + done, err);
+	}
+	return (int64_t)done;
+}
+
+/* The next raw bytes, at least one unless at the end. */
+static int64_t read_some(void *ctx, void *buf, size_t len, struct ptm_error *err)
+{
+	struct ptm_file *file = (struct ptm_file *)ctx;
+	int64_t n;
+
+	if (file->regular) {
+		n = read_at(file, buf, len, file->pos, err);
+	} else if (file->peek_at < file->npeek) {
+		size_t left = file->npeek - file->peek_at;
+
+		n = (int64_t)(len < left ? len : left);
+		memcpy(buf, file->peek + file->peek_at, (size_t)n);
+		file->peek_at += (size_t)n;
+	} else {
+		do
+			n = read(file->fd, buf, len);
+		while (n < 0 && try_again(file->fd));
+		if (n < 0)
+			return read_failed(file, file->pos, err);
+	}
+	if (n > 0) {
+		file->pos += (uint64_t)n;
+		note_done(file, file->pos);
+	}
+	return n;
+}
+
+/* Read the bytes that tell what the file is. */
+static int peek(struct ptm_file *file, struct ptm_error *err)
+{
+	int64_t n;
+
+	if (file->regular) {
+		n = read_at(file, file->peek, sizeof(file->peek), 0, err);
+		PTM_TRY((int)n);
+		file->npeek = (size_t)n;
+		return 0;
+	}
+	while (file->npeek < sizeof(file->peek)) {
+		n = read(file->fd, file->peek + file->npeek, sizeof(file->peek) - file->npeek);
+		if (n == 0)
+			break;
+		if (n > 0)
+			file->npeek += (size_t)n;
+		else if (!try_again(file->fd))
+			return (int)read_failed(file, file->npeek, err);
+	}
+	return 0;
+}
+
+static int open_fd(const char *path, struct ptm_error *err)
+{
+	int fd;
+
+	/* A copy of standard input, so that closing is the same for all. */
+	if (strcmp(path, "-") == 0)
+		fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+	else
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0)
+		return PTM_FAIL(err, ptm_error_from_errno(errno),
+				"Cannot open input: %m: path=\"%s\"", path);
+	return fd;
+}
+
+/* What kind of file it is, where it begins, how long it is. */
+static int examine(struct ptm_file *file, struct ptm_error *err)
+{
+	struct stat st;
+	off_t at;
+
+	if (fstat(file->fd, &st) < 0)
+		return PTM_FAIL(err, ptm_error_from_errno(errno),
+				"Cannot examine input: %m: path=\"%s\"", file->path);
+	if (S_ISDIR(st.st_mode))
+		return PTM_FAIL(err, PTM_E_NOINPUT, "Input is a directory, not a file: path=\"%s\"",
+				file->path);
+	file->regular = S_ISREG(st.st_mode);
+	if (file->regular) {
+		at = lseek(file->fd, 0, SEEK_CUR);
+		file->base = at > 0 ? (uint64_t)at : 0;
+		file->size = st.st_size > at ? (uint64_t)(st.st_size - at) : 0;
+	}
+	PTM_TRY(peek(file, err));
+	/* Files of /proc are regular, say they are empty, and are not. */
+	file->seekable = file->regular && (file->size > 0 || file->npeek == 0);
+	if (ptm_zst_is_magic(file->peek, file->npeek)) {
+		file->seekable = false;
+		file->zst = ptm_zst_create(file->path, read_some, file, err);
+		if (file->zst == NULL)
+			return -PTM_E_NOMEM;
+	}
+	return 0;
+}
+
+struct ptm_file *ptm_file_open(const char *path, struct ptm_error *err)
+{
+	struct ptm_file *file = calloc(1, sizeof(*file));
+
+	if (file != NULL) {
+		file->fd = -1;
+		file->path = strdup(path);
+	}
+	if (file == NULL || file->path == NULL) {
+		(void)PTM_FAIL(err, PTM_E_NOMEM, "Cannot open input: out of memory: path=\"%s\"",
+			       path);
+		goto fail;
+	}
+	file->fd = open_fd(path, err);
+	if (file->fd < 0 || examine(file, err) < 0)
+		goto fail;
+	return file;
+fail:
+	ptm_file_close(file);
+	return NULL;
+}
+
+void ptm_file_close(struct ptm_file *file)
+{
+	if (file == NULL)
+		return;
+	ptm_zst_destroy(file->zst);
+	if (file->fd >= 0)
+		(void)close(file->fd);
+	free(file->path);
+	free(file);
+}
+
+const char *ptm_file_path(const struct ptm_file *file)
+{
+	return file->path;
+}
+
+bool ptm_file_is_seekable(const struct ptm_file *file)
+{
+	return file->seekable;
+}
+
+uint64_t ptm_file_size(const struct ptm_file *file)
+{
+	return file->seekable ? file->size : 0;
+}
+
+void ptm_file_progress(const struct ptm_file *file, uint64_t *done, uint64_t *total)
+{
+	*done = atomic_load_explicit(&file->done, memory_order_relaxed);
+	*total = file->size;
+}
+
+int64_t ptm_file_pread(struct ptm_file *file, void *buf, size_t len, uint64_t offset,
+		       struct ptm_error *err)
+{
+	int64_t n;
+
+	if (!file->seekable)
+		return PTM_FAIL(err, PTM_E_BUG, "Positioned read of a stream: path=\"%s\"",
+				file->path);
+	n = read_at(file, buf, len, offset, err);
+	if (n > 0)
+		note_done(file, offset + (uint64_t)n);
+	return n;
+}
+
+int64_t ptm_file_read(struct ptm_file *file, void *buf, size_t len, struct ptm_error *err)
+{
+	size_t done = 0;
+
+	if (file->zst != NULL)
+		return ptm_zst_read(file->zst, buf, len, err);
+	while (done < len) {
+		int64_t n = read_some(file, (uint8_t *)buf + done, len - done, err);
+
+		if (n < 0)
+			return n;
+		if (n == 0)
+			break;
+		done += (size_t)n;
+	}
+	return (int64_t)done;
+}
+
+/* Map the regular file behind @fd. */
+static int map_fd(struct ptm_map *map, int fd, const char *path, struct ptm_error *err)
+{
+	struct stat st;
+	void *p;
+
+	if (fstat(fd, &st) < 0)
+		return PTM_FAIL(err, ptm_error_from_errno(errno),
+				"Cannot examine image: %m: path=\"%s\"", path);
+	if (!S_ISREG(st.st_mode))
+		return PTM_FAIL(err, PTM_E_NOINPUT, "Image is not a regular file: path=\"%s\"",
+				path);
+	if (st.st_size == 0)
+		return 0;
+	if ((uint64_t)st.st_size > SIZE_MAX)
+		return PTM_FAIL(err, PTM_E_NOMEM, "Image is too large to map: path=\"%s\"", path);
+	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (p == MAP_FAILED)
+		return PTM_FAIL(err, ptm_error_from_errno(errno),
+				"Cannot map image: %m: path=\"%s\"", path);
+	map->data = (const uint8_t *)p;
+	map->len = (size_t)st.st_size;
+	return 0;
+}
+
+int ptm_map_open(struct ptm_map *map, const char *path, struct ptm_error *err)
+{
+	int fd, ret;
+
+	*map = (struct ptm_map){0};
+	/* O_NONBLOCK: a FIFO must be refused, not waited for. */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0)
+		return PTM_FAIL(err, ptm_error_from_errno(errno),
+				"Cannot open image: %m: path=\"%s\"", path);
+	ret = map_fd(map, fd, path, err);
+	(void)close(fd);
+	return ret;
+}
+
+void ptm_map_close(struct ptm_map *map)
+{
+	if (map->data != NULL)
+		(void)munmap((void *)map->data, map->len);
+	*map = (struct ptm_map){0};
+}
