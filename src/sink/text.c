@@ -261,11 +261,15 @@ static int put_step(struct text_worker *tw, struct ptm_lines *lines, const struc
 	return put_step_slow(tw, lines, *step, front, err);
 }
 
+/* Without the time: it is an estimate, and says nothing about the flow. */
 static bool put_event(struct ptm_lines *lines, const struct ptm_event *ev)
 {
+	struct ptm_event shown = *ev;
+
 	if (!ptm_lines_room(lines, EVENT_MAX))
 		return false;
-	lines->pos += ptm_event_format(ev, lines->pos, EVENT_MAX);
+	shown.flags &= (uint8_t)~PTM_EVF_HAS_TSC;
+	lines->pos += ptm_event_format(&shown, lines->pos, EVENT_MAX);
 	*lines->pos++ = '\n';
 	return true;
 }

@@ -15,7 +15,7 @@ static const struct {
 	struct ptm_event ev;
 } events[] = {
 	{0, {.kind = PTM_EV_ENABLED, .flags = PTM_EVF_HAS_IP, .ip = 0x401000}},
-	{3, {.kind = PTM_EV_CBR, .arg = 24}},
+	{3, {.kind = PTM_EV_CBR, .arg = 24, .flags = PTM_EVF_HAS_TSC, .tsc = 99}},
 	{3, {.kind = PTM_EV_EXEC_MODE, .flags = PTM_EVF_HAS_IP, .ip = 0x401006, .arg = 64}},
 	{7,
 	 {.kind = PTM_EV_ASYNC_BRANCH,
