@@ -261,6 +261,7 @@ static bool take_ready(struct ptm_ring *ring, struct ptm_chunk **chunk,
 		*event = PTM_RING_END;
 		return ring->workers == 0;
 	}
+	*result = &out->result;
 	if (out->first != NULL) {
 		*chunk = out->first;
 		out->first = (*chunk)->next;
@@ -269,7 +270,6 @@ static bool take_ready(struct ptm_ring *ring, struct ptm_chunk **chunk,
 		*event = PTM_RING_CHUNK;
 		return true;
 	}
-	*result = &out->result;
 	*event = PTM_RING_RESULT;
 	return out->state == SLOT_DONE;
 }

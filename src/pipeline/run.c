@@ -184,8 +184,10 @@ static int switch_stream(struct run *run, bool more, size_t stream, struct ptm_e
 static int deliver_result(struct run *run, const struct ptm_job_result *result,
 			  struct ptm_error *err)
 {
-	const struct ptm_segment_end end = {
-		.offset = result->offset, .digest = result->digest, .tally = &result->tally};
+	const struct ptm_segment_end end = {.offset = result->offset,
+					    .size = result->bytes,
+					    .digest = result->digest,
+					    .tally = &result->tally};
 
 	if (result->status < 0) {
 		*err = result->err;
@@ -227,7 +229,8 @@ static int deliver(struct run *run, struct ptm_error *err)
 
 		switch (ptm_ring_wait(run->ring, timeout, &chunk, &result)) {
 		case PTM_RING_CHUNK:
-			if (ops->deliver != NULL)
+			status = switch_stream(run, true, result->stream, err);
+			if (status >= 0 && ops->deliver != NULL)
 				status = ops->deliver(run->sink, chunk->data, chunk->len, err);
 			ptm_ring_recycle(run->ring, chunk);
 			break;

@@ -32,7 +32,7 @@ void ptm_job_used(struct ptm_job_out *out, size_t n);
 /* The end of a segment, as the deliverer sees it. */
 struct ptm_segment_end {
 	uint64_t offset; /* of the segment in its stream */
-	uint64_t size;   /* bytes of the stream that it stands for: head, its own, skipped */
+	uint64_t size;   /* bytes of the stream that were claimed for it; they add up to the stream's size */
 	struct ptm_digest digest; /* of the segment's instructions */
 	const struct ptm_tally *tally;
 };
