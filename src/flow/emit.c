@@ -12,10 +12,23 @@ void ptm_emit_init(struct ptm_emit *emit, ptm_emit_fn fn, void *ctx)
 	emit->ctx = ctx;
 	memset(&emit->tally, 0, sizeof(emit->tally));
 	emit->digest = PTM_DIGEST_EMPTY;
+	emit->space = NULL;
 	emit->part = PTM_DIGEST_EMPTY;
 	emit->nsteps = 0;
 	emit->nevents = 0;
 	emit->open = false;
+}
+
+int ptm_emit_space(struct ptm_emit *emit, const struct ptm_space *space, struct ptm_error *err)
+{
+	int status = 0;
+
+	if (emit->space == space)
+		return 0;
+	if (emit->nsteps > 0)
+		status = ptm_emit_flush(emit, err);
+	emit->space = space;
+	return status;
 }
 
 int ptm_emit_flush(struct ptm_emit *emit, struct ptm_error *err)
@@ -24,6 +37,7 @@ int ptm_emit_flush(struct ptm_emit *emit, struct ptm_error *err)
 				  .nsteps = emit->nsteps,
 				  .events = emit->events,
 				  .nevents = emit->nevents,
+				  .space = emit->space,
 				  .digest = emit->part};
 	int status = 0;
 

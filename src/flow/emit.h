@@ -24,7 +24,8 @@ struct ptm_emit {
 	struct ptm_tally tally;   /* of the segment */
 	struct ptm_digest digest; /* of the segment, up to the last batch handed on */
 
-	struct ptm_digest part; /* of the current batch */
+	const struct ptm_space *space; /* of the current batch */
+	struct ptm_digest part;        /* of it */
 	size_t nsteps, nevents;
 	bool open; /* the last step may grow */
 	struct ptm_step steps[PTM_EMIT_STEPS];
@@ -40,6 +41,10 @@ struct ptm_emit_mark {
 };
 
 void ptm_emit_init(struct ptm_emit *emit, ptm_emit_fn fn, void *ctx);
+
+/* The instructions that follow lie in @space: to be called before the first one, and on a change.
+ */
+int ptm_emit_space(struct ptm_emit *emit, const struct ptm_space *space, struct ptm_error *err);
 
 /* Hand on what is there.  To be called at the end of a segment. */
 int ptm_emit_flush(struct ptm_emit *emit, struct ptm_error *err);

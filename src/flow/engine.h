@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "flow/emit.h"
-#include "image/space.h"
+#include "image/timeline.h"
 #include "ptmill/session.h"
 
 #include <stdatomic.h>
@@ -19,23 +19,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What an engine needs to know about the stream that a segment is of. */
+struct ptm_stream_context {
+	struct ptm_timeline images; /* of spaces that are sealed and outlive the run */
+	struct ptm_cpu cpu;
+	struct ptm_timing timing;
+};
+
 struct ptm_segment {
-	const uint8_t *data; /* borrowed; starts at a PSB if len > 0 */
-	size_t len;          /* bytes that belong to this segment */
-	size_t look;         /* further bytes behind them: the next segment's PSB+ */
-	uint64_t offset;     /* of data[0] in the stream */
-	uint64_t head;       /* bytes before data[0] that precede the stream's first PSB */
+	const struct ptm_stream_context *stream; /* borrowed; read by all workers */
+	const uint8_t *data;                     /* borrowed; starts at a PSB if len > 0 */
+	size_t len;                              /* bytes that belong to this segment */
+	size_t look;      /* further bytes behind them: the next segment's PSB+ */
+	uint64_t offset;  /* of data[0] in the stream */
+	uint64_t head;    /* bytes before data[0] that precede the stream's first PSB */
 	uint64_t skipped; /* bytes behind data[len) that were too many for a frame: accounted for,
 			     not decoded */
 	bool no_sync;     /* the whole stream has no PSB: head is its size */
 	bool ovf_pending; /* the last packet before data[0], PAD and time skipped, is an OVF */
 	const atomic_bool *cancel; /* asked at every frame; may be NULL */
-};
-
-struct ptm_engine_config {
-	const struct ptm_space *space; /* borrowed; read by all workers */
-	struct ptm_cpu cpu;
-	struct ptm_timing timing;
 };
 
 struct ptm_engine {
@@ -45,7 +47,7 @@ struct ptm_engine {
 struct ptm_engine_ops {
 	const char *name;
 	/* One engine a worker; NULL and @err on failure. */
-	struct ptm_engine *(*create)(const struct ptm_engine_config *config, struct ptm_error *err);
+	struct ptm_engine *(*create)(struct ptm_error *err);
 	void (*destroy)(struct ptm_engine *engine);
 	/* Decode a segment into @emit, in order.  Damage is emitted as PTM_EV_GAP.  Returns 0 or
 	 * -PTM_E_* of the environment (memory, cancellation, what the sink returned). */

@@ -30,8 +30,13 @@ struct ptm_psbplus ptm_psbplus_judge(const uint8_t *data, size_t len)
 		case PTM_PKT_MODE_EXEC:
 			plus.has_mode |= plus.end == 0;
 			continue;
-		case PTM_PKT_PAD:
 		case PTM_PKT_TSC:
+			if (plus.end == 0) {
+				plus.has_tsc = true;
+				plus.tsc = pkt.payload;
+			}
+			continue;
+		case PTM_PKT_PAD:
 		case PTM_PKT_TMA:
 		case PTM_PKT_MTC:
 		case PTM_PKT_CYC:

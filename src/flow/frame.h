@@ -32,6 +32,8 @@ struct ptm_psbplus {
 	bool fup_first; /* the first flow packet behind PSBEND is a FUP: an overflow's resume IP */
 	bool has_mode;  /* it has a MODE.Exec */
 	uint64_t ip;
+	bool has_tsc;
+	uint64_t tsc;
 };
 
 /* Judge the PSB+ at @data, which starts at a PSB.  A FUP in it does not prove that packets are

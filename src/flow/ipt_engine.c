@@ -10,8 +10,8 @@
  *
  * libipt never sees packets that our lexer rejects or that its version does not know: the frame
  * ends for it there. Two things are put into a private copy of a frame, because libipt 2.0 loses
- * its way without them: a MODE.Exec where PSB+ has none (64-bit code is assumed), and an OVF behind PSBEND where the overflow stood before the PSB and the resume IP
- * behind it.
+ * its way without them: a MODE.Exec where PSB+ has none (64-bit code is assumed), and an OVF behind
+ * PSBEND where the overflow stood before the PSB and the resume IP behind it.
  */
 #include "flow/engine.h"
 
@@ -30,8 +30,9 @@ struct ipt_engine {
 	struct ptm_engine base;
 	struct pt_config config;
 	struct pt_image *image;
-	const struct ptm_space *space;
-	uint8_t *copy; /* private copy of a frame, owned */
+	const struct ptm_stream_context *stream; /* `config` is set for */
+	const struct ptm_space *space;           /* in which the flow stands now */
+	uint8_t *copy;                           /* private copy of a frame, owned */
 	size_t copy_cap;
 };
 
@@ -53,7 +54,8 @@ struct walk {
 static int read_image(uint8_t *buffer, size_t size, const struct pt_asid *asid, uint64_t ip,
 		      void *context)
 {
-	size_t n = ptm_space_read((const struct ptm_space *)context, ip, buffer, size);
+	const struct ipt_engine *e = (const struct ipt_engine *)context;
+	size_t n = ptm_space_read(e->space, ip, buffer, size);
 
 	(void)asid;
 	return n > 0 ? (int)n : -pte_nomap;
@@ -132,6 +134,15 @@ static size_t position(const struct walk *w)
 	return offset < w->frame->len ? (size_t)offset : w->frame->len;
 }
 
+/* The flow begins at @tsc: in which space? */
+static int enter_space(struct walk *w, bool has_tsc, uint64_t tsc)
+{
+	const struct ptm_timeline *images = &w->engine->stream->images;
+
+	w->engine->space = has_tsc ? ptm_timeline_at(images, tsc) : images->first;
+	return ptm_emit_space(w->emit, w->engine->space, w->err);
+}
+
 /* Take the pending events.  Returns 0 or -PTM_E_*; libipt's errors are left in w->status. */
 static int take_events(struct walk *w)
 {
@@ -146,6 +157,8 @@ static int take_events(struct walk *w)
 		if (!ptm_ipt_event(&event, &ev))
 			continue;
 		ev.offset = w->frame->offset + position(w);
+		if (ev.kind <= PTM_EV_RESUMED && (ev.flags & PTM_EVF_HAS_TSC) != 0)
+			PTM_TRY(enter_space(w, true, ev.tsc));
 		PTM_TRY(ptm_emit_event(w->emit, &ev, w->err));
 	}
 	return 0;
@@ -293,13 +306,12 @@ static int make_copy(struct walk *w, size_t *len, size_t psb_end, bool mode, boo
 }
 
 /* Choose the bytes that libipt gets to see. */
-static int choose_bytes(struct walk *w, const struct ptm_frame_scan *scan, const uint8_t **data,
-			size_t *len)
+static int choose_bytes(struct walk *w, const struct ptm_frame_scan *scan,
+			const struct ptm_psbplus *plus, const uint8_t **data, size_t *len)
 {
 	const struct ptm_frame *frame = w->frame;
-	const struct ptm_psbplus plus = ptm_psbplus_judge(frame->data, frame->len);
-	bool ovf = frame->ovf_pending && plus.fup_first && !plus.on;
-	bool mode = plus.end > 0 && !plus.has_mode;
+	bool ovf = frame->ovf_pending && plus->fup_first && !plus->on;
+	bool mode = plus->end > 0 && !plus->has_mode;
 
 	*data = frame->data;
 	*len = scan->unsupported < scan->good ? scan->unsupported : scan->good;
@@ -308,7 +320,7 @@ static int choose_bytes(struct walk *w, const struct ptm_frame_scan *scan, const
 		*len = scan->ovf_at < *len ? scan->ovf_at : *len;
 	if (!ovf && !mode)
 		return 0;
-	PTM_TRY(make_copy(w, len, plus.end, mode, ovf));
+	PTM_TRY(make_copy(w, len, plus->end, mode, ovf));
 	*data = w->engine->copy;
 	return 0;
 }
@@ -320,11 +332,13 @@ static int decode_frame(void *ctx, const struct ptm_frame *frame, const struct p
 	struct walk w = {
 		.engine = e, .frame = frame, .emit = emit, .err = err, .added_begin = SIZE_MAX};
 	struct pt_config config = e->config;
+	const struct ptm_psbplus plus = ptm_psbplus_judge(frame->data, frame->len);
 	const uint8_t *data;
 	size_t len;
 	int status;
 
-	PTM_TRY(choose_bytes(&w, scan, &data, &len));
+	PTM_TRY(enter_space(&w, plus.has_tsc, plus.tsc));
+	PTM_TRY(choose_bytes(&w, scan, &plus, &data, &len));
 	/* libipt only reads; its interface predates const. */
 	config.begin = (uint8_t *)(uintptr_t)data;
 	config.end = config.begin + len;
@@ -349,9 +363,34 @@ out:
 	return status;
 }
 
+static void set_stream(struct ipt_engine *e, const struct ptm_stream_context *stream)
+{
+	struct pt_config *config = &e->config;
+
+	if (e->stream == stream)
+		return;
+	e->stream = stream;
+	pt_config_init(config);
+	if (stream->cpu.known) {
+		config->cpu.vendor = pcv_intel;
+		config->cpu.family = stream->cpu.family;
+		config->cpu.model = stream->cpu.model;
+		config->cpu.stepping = stream->cpu.stepping;
+		/* An unknown model has no errata that we know of: go on. */
+		(void)pt_cpu_errata(&config->errata, &config->cpu);
+	}
+	/* Most big cores have it, and no sound trace looks like it: apply it to every CPU. */
+	config->errata.bdm70 = 1;
+	config->mtc_freq = stream->timing.mtc_freq;
+	config->nom_freq = stream->timing.nom_freq;
+	config->cpuid_0x15_eax = stream->timing.cpuid_0x15_eax;
+	config->cpuid_0x15_ebx = stream->timing.cpuid_0x15_ebx;
+}
+
 static int ipt_decode(struct ptm_engine *engine, const struct ptm_segment *seg,
 		      struct ptm_emit *emit, struct ptm_error *err)
 {
+	set_stream((struct ipt_engine *)engine, seg->stream);
 	PTM_TRY(ptm_frames_walk(seg, decode_frame, engine, emit, err));
 	return ptm_emit_flush(emit, err);
 }
@@ -367,21 +406,7 @@ static void ipt_destroy(struct ptm_engine *engine)
 	free(e);
 }
 
-static void set_cpu(struct pt_config *config, const struct ptm_cpu *cpu)
-{
-	if (cpu->known) {
-		config->cpu.vendor = pcv_intel;
-		config->cpu.family = cpu->family;
-		config->cpu.model = cpu->model;
-		config->cpu.stepping = cpu->stepping;
-		/* An unknown model has no errata that we know of: go on. */
-		(void)pt_cpu_errata(&config->errata, &config->cpu);
-	}
-	/* Most big cores have it, and no sound trace looks like it: apply it to every CPU. */
-	config->errata.bdm70 = 1;
-}
-
-static struct ptm_engine *ipt_create(const struct ptm_engine_config *config, struct ptm_error *err)
+static struct ptm_engine *ipt_create(struct ptm_error *err)
 {
 	struct ipt_engine *e = (struct ipt_engine *)calloc(1, sizeof(*e));
 
@@ -390,16 +415,8 @@ static struct ptm_engine *ipt_create(const struct ptm_engine_config *config, str
 		return NULL;
 	}
 	e->base.ops = &ptm_engine_ipt;
-	e->space = config->space;
-	pt_config_init(&e->config);
-	set_cpu(&e->config, &config->cpu);
-	e->config.mtc_freq = config->timing.mtc_freq;
-	e->config.nom_freq = config->timing.nom_freq;
-	e->config.cpuid_0x15_eax = config->timing.cpuid_0x15_eax;
-	e->config.cpuid_0x15_ebx = config->timing.cpuid_0x15_ebx;
 	e->image = pt_image_alloc("ptmill");
-	if (e->image == NULL ||
-	    pt_image_set_callback(e->image, read_image, (void *)(uintptr_t)e->space) < 0) {
+	if (e->image == NULL || pt_image_set_callback(e->image, read_image, e) < 0) {
 		(void)PTM_FAIL(err, PTM_E_NOMEM, "Cannot create libipt's image");
 		ipt_destroy(&e->base);
 		return NULL;

@@ -14,6 +14,7 @@
 
 #include "base/digest.h"
 #include "fmt/pt_packet.h"
+#include "image/space.h"
 #include "ptmill/event.h"
 
 #include <stddef.h>
@@ -31,7 +32,8 @@ struct ptm_batch {
 	size_t nsteps;
 	const struct ptm_event *events; /* event.step <= nsteps, ascending */
 	size_t nevents;
-	struct ptm_digest digest; /* of the instructions of these steps */
+	const struct ptm_space *space; /* in which the steps lie */
+	struct ptm_digest digest;      /* of the instructions of these steps */
 };
 
 /* Figures that add up over segments, in any order. */

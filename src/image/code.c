@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * code.c - the cache of straight runs: an open-addressing hash table of pointers to runs, by
- * address and mode.
+ * space, address and mode.
  *
  * A run grows in place at its end: the decoder goes on at `next`, in steps of RUN_STEP
  * instructions, and stops for good at an instruction that needs a packet.  Two runs may share
@@ -26,7 +26,6 @@ struct entry {
 };
 
 struct ptm_code {
-	const struct ptm_space *space;
 	ptm_code_free_fn *free_user;
 	struct entry **table; /* `mask` + 1 slots, at most half of them used */
 	size_t mask, n;
@@ -53,14 +52,12 @@ int ptm_code_insn(const struct ptm_space *space, uint64_t ip, enum ptm_mode mode
 	return rc == -PTM_E_TRUNCATED ? -PTM_E_NOMAP : rc;
 }
 
-struct ptm_code *ptm_code_create(const struct ptm_space *space, size_t limit,
-				 ptm_code_free_fn *free_user)
+struct ptm_code *ptm_code_create(size_t limit, ptm_code_free_fn *free_user)
 {
 	struct ptm_code *code = calloc(1, sizeof(*code));
 
 	if (code == NULL)
 		return NULL;
-	code->space = space;
 	code->limit = limit;
 	code->free_user = free_user;
 	code->table = calloc(TABLE_MIN, sizeof(*code->table));
@@ -107,11 +104,14 @@ void ptm_code_charge(struct ptm_code *code, size_t bytes)
 }
 
 /* The slot of a run, or the empty slot where it belongs. */
-static struct entry **find_slot(struct entry **table, size_t mask, uint64_t ip, unsigned mode)
+static struct entry **find_slot(struct entry **table, size_t mask, const struct ptm_space *space,
+				uint64_t ip, unsigned mode)
 {
-	size_t i = (size_t)XXH3_64bits_withSeed(&ip, sizeof(ip), mode) & mask;
+	uint64_t seed = (uint64_t)(uintptr_t)space + mode;
+	size_t i = (size_t)XXH3_64bits_withSeed(&ip, sizeof(ip), seed) & mask;
 
-	while (table[i] != NULL && (table[i]->run.ip != ip || table[i]->run.mode != mode))
+	while (table[i] != NULL && (table[i]->run.ip != ip || table[i]->run.mode != mode ||
+				    table[i]->run.space != space))
 		i = (i + 1) & mask;
 	return &table[i];
 }
@@ -127,7 +127,8 @@ static bool grow_table(struct ptm_code *code)
 		struct entry *entry = code->table[i];
 
 		if (entry != NULL)
-			*find_slot(table, mask, entry->run.ip, entry->run.mode) = entry;
+			*find_slot(table, mask, entry->run.space, entry->run.ip, entry->run.mode) =
+				entry;
 	}
 	free(code->table);
 	code->table = table;
@@ -135,7 +136,8 @@ static bool grow_table(struct ptm_code *code)
 	return true;
 }
 
-static struct entry *new_entry(struct ptm_code *code, uint64_t ip, enum ptm_mode mode)
+static struct entry *new_entry(struct ptm_code *code, const struct ptm_space *space, uint64_t ip,
+			       enum ptm_mode mode)
 {
 	struct entry *entry;
 
@@ -144,10 +146,11 @@ static struct entry *new_entry(struct ptm_code *code, uint64_t ip, enum ptm_mode
 	entry = calloc(1, sizeof(*entry));
 	if (entry == NULL)
 		return NULL;
+	entry->run.space = space;
 	entry->run.ip = ip;
 	entry->run.next = ip;
 	entry->run.mode = (uint8_t)mode;
-	*find_slot(code->table, code->mask, ip, mode) = entry;
+	*find_slot(code->table, code->mask, space, ip, mode) = entry;
 	code->n++;
 	/* With its share of the table, which is at least a quarter full once it has grown. */
 	ptm_code_charge(code, sizeof(*entry) + 4 * sizeof(struct entry *));
@@ -187,7 +190,7 @@ static int extend(struct ptm_code *code, struct entry *entry, uint32_t want)
 	if (!reserve(code, entry, want))
 		return -PTM_E_NOMEM;
 	while (run->n < want && !run->ends) {
-		rc = ptm_code_insn(code->space, run->next, (enum ptm_mode)run->mode, &insn);
+		rc = ptm_code_insn(run->space, run->next, (enum ptm_mode)run->mode, &insn);
 		if (rc <= 0)
 			return rc == 0 ? -PTM_E_FORMAT : rc;
 		entry->ips[run->n] = run->next;
@@ -201,17 +204,17 @@ static int extend(struct ptm_code *code, struct entry *entry, uint32_t want)
 	return 0;
 }
 
-struct ptm_run *ptm_code_run(struct ptm_code *code, uint64_t ip, enum ptm_mode mode,
-			     uint32_t min_insns, int *err)
+struct ptm_run *ptm_code_run(struct ptm_code *code, const struct ptm_space *space, uint64_t ip,
+			     enum ptm_mode mode, uint32_t min_insns, int *err)
 {
 	struct entry *entry;
 	uint32_t want;
 
 	if (code->used > code->limit)
 		drop_all(code);
-	entry = *find_slot(code->table, code->mask, ip, mode);
+	entry = *find_slot(code->table, code->mask, space, ip, mode);
 	if (entry == NULL)
-		entry = new_entry(code, ip, mode);
+		entry = new_entry(code, space, ip, mode);
 	if (entry == NULL) {
 		*err = -PTM_E_NOMEM;
 		return NULL;

@@ -22,6 +22,7 @@ int ptm_code_insn(const struct ptm_space *space, uint64_t ip, enum ptm_mode mode
 #define PTM_RUN_MAX 65536u
 
 struct ptm_run {
+	const struct ptm_space *space;
 	uint64_t ip;
 	uint64_t next;       /* address behind the last instruction along the flow (ip if n == 0) */
 	const uint64_t *ips; /* addresses of the n instructions; may move when the run grows */
@@ -36,22 +37,21 @@ struct ptm_code;
 
 typedef void ptm_code_free_fn(void *user);
 
-/* A cache over @space, which must be sealed and outlive it.  @limit: bytes (with those of
- * ptm_code_charge()) from which on the whole cache is dropped and starts again.  @free_user (or
- * NULL) is called for every run->user that is not NULL when its run is dropped.  NULL: out of
- * memory. */
-struct ptm_code *ptm_code_create(const struct ptm_space *space, size_t limit,
-				 ptm_code_free_fn *free_user);
+/* A cache over any number of spaces.  @limit: bytes (with those of ptm_code_charge()) from which on
+ * the whole cache is dropped and starts again.  @free_user (or NULL) is called for every run->user
+ * that is not NULL when its run is dropped.  NULL: out of memory. */
+struct ptm_code *ptm_code_create(size_t limit, ptm_code_free_fn *free_user);
 void ptm_code_destroy(struct ptm_code *code);
 
-/* The run that begins at @ip, with at least @min_insns instructions (at most PTM_RUN_MAX) unless it
- * ends before.  What is returned is borrowed until the next call.  Threads: one caller.
+/* The run that begins at @ip of @space, which must be sealed and outlive the cache, with at least
+ * @min_insns instructions (at most PTM_RUN_MAX) unless it ends before.  What is returned is
+ * borrowed until the next call.  Threads: one caller.
  *
  * Stores 0 at @err if the run is as long as asked for, or ends; otherwise why it is shorter:
  * -PTM_E_NOMAP (no image at run->next) or -PTM_E_FORMAT (no instruction there).  Returns NULL only
  * when out of memory, with -PTM_E_NOMEM. */
-struct ptm_run *ptm_code_run(struct ptm_code *code, uint64_t ip, enum ptm_mode mode,
-			     uint32_t min_insns, int *err);
+struct ptm_run *ptm_code_run(struct ptm_code *code, const struct ptm_space *space, uint64_t ip,
+			     enum ptm_mode mode, uint32_t min_insns, int *err);
 
 /* Count @bytes that the owner hung on run->user against the limit. */
 void ptm_code_charge(struct ptm_code *code, size_t bytes);

@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAPS_MAX  ((size_t)64 << 20)
-#define PAGE_SIZE UINT64_C(4096)
+#define MAPS_MAX ((size_t)64 << 20)
 
 struct line {
 	uint64_t begin, end, offset;
@@ -109,28 +108,10 @@ static bool climbs(const char *path)
 	return false;
 }
 
-/* Map what the file has of the range; what lies beyond the file's last page is missing. */
-static int add_file(struct ptm_space *space, const struct ptm_image_name *name,
-		    const struct line *line, struct ptm_error *err)
-{
-	uint64_t len = line->end - line->begin, size = name->image->map.len, have = 0, pages;
-
-	if (line->offset < size)
-		have = size - line->offset < len ? size - line->offset : len;
-	PTM_TRY(ptm_space_map(space, name, line->begin, have, line->offset, err));
-	pages = (have + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
-	if (pages >= len)
-		return 0;
-	return ptm_space_map_missing(space, name->path, line->begin + pages, len - pages,
-				     line->offset + pages, err);
-}
-
 static int add_line(struct ptm_space *space, const struct line *line, const char *sysroot,
 		    struct ptm_error *err)
 {
 	uint64_t len = line->end - line->begin;
-	const struct ptm_image_name *name = NULL;
-	struct ptm_error why = {0};
 	char *path;
 	int rc;
 
@@ -144,17 +125,10 @@ static int add_line(struct ptm_space *space, const struct line *line, const char
 	if (path == NULL)
 		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory for a path");
 	(void)stpcpy(stpcpy(path, sysroot), line->path);
-	rc = climbs(line->path) ? -PTM_E_NOINPUT : ptm_space_open(space, path, &name, &why);
-	if (rc >= 0) {
-		rc = add_file(space, name, line, err);
-	} else if (rc == -PTM_E_NOINPUT) {
+	if (climbs(line->path))
 		rc = ptm_space_map_missing(space, path, line->begin, len, line->offset, err);
-	} else {
-		/* Out of memory or file descriptors, a failing disk: not a matter of what is there.
-		 */
-		if (err != NULL)
-			*err = why;
-	}
+	else
+		rc = ptm_space_add_file(space, path, line->begin, len, line->offset, "", err);
 	free(path);
 	return rc;
 }

@@ -49,6 +49,7 @@ static void free_name(void *node)
 	struct ptm_image_name *name = node;
 
 	free(name->path);
+	free(name->wanted_id);
 	free(name);
 }
 
@@ -158,6 +159,21 @@ int ptm_space_open(struct ptm_space *space, const char *path, const struct ptm_i
 	if (name->image == NULL)
 		PTM_TRY(open_image(space, path, &name->image, err));
 	*out = name;
+	return 0;
+}
+
+int ptm_space_expect(struct ptm_space *space, const char *path, const char *build_id,
+		     struct ptm_error *err)
+{
+	struct ptm_image_name *name;
+
+	if (*build_id == '\0')
+		return 0;
+	PTM_TRY(intern(space, path, &name, err));
+	free(name->wanted_id);
+	name->wanted_id = strdup(build_id);
+	if (name->wanted_id == NULL)
+		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory for a build-id");
 	return 0;
 }
 
@@ -364,6 +380,7 @@ struct ptm_mapping ptm_space_get(const struct ptm_space *space, size_t i)
 		.file_offset = range->file_offset,
 		.path = range->name->path,
 		.build_id = image != NULL ? image->build_id : "",
+		.wanted_id = range->name->wanted_id != NULL ? range->name->wanted_id : "",
 		.data = image != NULL ? image->map.data + range->file_offset : NULL,
 	};
 }

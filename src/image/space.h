@@ -40,13 +40,23 @@ int ptm_space_add_raw(struct ptm_space *space, const char *path, uint64_t from, 
 int ptm_space_add_maps(struct ptm_space *space, const char *path, const char *sysroot,
 		       struct ptm_error *err);
 
+/* Bytes of a file at @begin, as a capture states them; and the executable segments of an ELF file
+ * with the lowest PT_LOAD at @base, as LLDB's bundles do.  A file that is not there is recorded as
+ * missing (of a module only the first page is: its size is not known).  @build_id: the one that is
+ * wanted, "" if any. */
+int ptm_space_add_file(struct ptm_space *space, const char *path, uint64_t begin, uint64_t len,
+		       uint64_t file_offset, const char *build_id, struct ptm_error *err);
+int ptm_space_add_module(struct ptm_space *space, const char *path, uint64_t base,
+			 const char *build_id, struct ptm_error *err);
+
 /* One executable range, for reports.  `file_offset` is where its first byte lies in the file. */
 struct ptm_mapping {
 	uint64_t begin, end; /* linear addresses, end exclusive (0: the range ends at 2^64) */
 	uint64_t file_offset;
-	const char *path;     /* borrowed from the space */
-	const char *build_id; /* hex, "" if none; borrowed */
-	const uint8_t *data;  /* NULL: the image is missing */
+	const char *path;      /* borrowed from the space */
+	const char *build_id;  /* hex, "" if none; borrowed */
+	const char *wanted_id; /* what a description states it should be, "" if it does not */
+	const uint8_t *data;   /* NULL: the image is missing */
 };
 
 /* Mappings in order of address, without overlaps (what was hidden is cut away).  A missing image

@@ -23,6 +23,7 @@ struct ptm_image {
 /* A name under which an image was asked for. */
 struct ptm_image_name {
 	char *path;
+	char *wanted_id;         /* the build-id that a description states, NULL if none does */
 	struct ptm_image *image; /* NULL: missing */
 };
 
@@ -39,6 +40,10 @@ int ptm_space_map(struct ptm_space *space, const struct ptm_image_name *name, ui
 /* Record @len bytes at @begin whose image, called @path, is missing. */
 int ptm_space_map_missing(struct ptm_space *space, const char *path, uint64_t begin, uint64_t len,
 			  uint64_t file_offset, struct ptm_error *err);
+
+/* The image called @path is wanted with this build-id ("": any). */
+int ptm_space_expect(struct ptm_space *space, const char *path, const char *build_id,
+		     struct ptm_error *err);
 
 /* Hex build-id of an ELF file in memory, "" if it is none or has none. */
 void ptm_elf_build_id(const struct ptm_map *map, char out[2 * PTM_BUILD_ID_MAX + 1]);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * desc.h - what a trace bundle or a capture says about itself: CPU, clocks, processes, images, streams.
+ * desc.h - what a trace bundle or a capture says about itself: CPU, clocks, processes, images,
+ * streams.
  *
- * LLDB's trace.json and our capture.json are read into the same description.  All strings are owned by the
- * description; paths are ready to be opened (joined with the directory of the JSON file, or absolute where LLDB's
- * bundle says so).  A description that was read is consistent: indices are in range, names are unique.
+ * LLDB's trace.json and our capture.json are read into the same description.  All strings are owned
+ * by the description; paths are ready to be opened (joined with the directory of the JSON file, or
+ * absolute where LLDB's bundle says so).  A description that was read is consistent: indices are in
+ * range, names are unique.
  */
 #ifndef PTM_INPUT_DESC_H
 #define PTM_INPUT_DESC_H
@@ -18,10 +20,10 @@
 
 /* An image mapped into a process. */
 struct ptm_desc_map {
-	char *path;        /* file to open */
-	char *name;        /* path on the recorded machine, for reports */
-	char *build_id;    /* hex, lower case, as the description states it; "" if it does not */
-	bool whole_elf;    /* LLDB: the ELF's executable segments, the lowest PT_LOAD at `address` */
+	char *path;     /* file to open */
+	char *name;     /* path on the recorded machine, for reports */
+	char *build_id; /* hex, lower case, as the description states it; "" if it does not */
+	bool whole_elf; /* LLDB: the ELF's executable segments, the lowest PT_LOAD at `address` */
 	uint64_t address;
 	uint64_t size;        /* unless whole_elf: bytes mapped */
 	uint64_t file_offset; /* unless whole_elf: of the first of them */
@@ -43,11 +45,11 @@ struct ptm_desc_switch {
 #define PTM_DESC_NO_PROCESS SIZE_MAX
 
 struct ptm_desc_stream {
-	char *name; /* unique, as it appears in output */
-	char *path; /* of the trace */
-	size_t process; /* index, if the trace is of one thread; else PTM_DESC_NO_PROCESS */
-	uint32_t tid;   /* if so */
-	uint32_t cpu;   /* if not */
+	char *name;      /* unique, as it appears in output */
+	char *path;      /* of the trace */
+	size_t process;  /* index, if the trace is of one thread; else PTM_DESC_NO_PROCESS */
+	uint32_t tid;    /* if so */
+	uint32_t cpu;    /* if not */
 	uint64_t digest; /* XXH3-64 of the file, if has_digest (captures) */
 	uint64_t bytes;  /* size of the file, if has_digest */
 	bool has_digest;
@@ -77,17 +79,14 @@ struct ptm_desc {
 
 void ptm_desc_fini(struct ptm_desc *desc);
 
-/* Is @path a directory with a capture.json or a trace.json in it, or such a file itself?  (By name and content; never
- * an error.) */
-enum ptm_desc_kind {
-	PTM_DESC_NONE,
-	PTM_DESC_LLDB,
-	PTM_DESC_CAPTURE
-};
+/* Is @path a directory with a capture.json or a trace.json in it, or such a file itself?  (By name
+ * and content; never an error.) */
+enum ptm_desc_kind { PTM_DESC_NONE, PTM_DESC_LLDB, PTM_DESC_CAPTURE };
 enum ptm_desc_kind ptm_desc_probe(const char *path);
 
-/* Read a description.  Errors name the file and the place in it ("trace.json: processes[0].pid: missing").  A path
- * that leaves a capture's directory is PTM_E_FORMAT. */
-int ptm_desc_read(struct ptm_desc *desc, const char *path, enum ptm_desc_kind kind, struct ptm_error *err);
+/* Read a description.  Errors name the file and the place in it ("trace.json: processes[0].pid:
+ * missing").  A path that leaves a capture's directory is PTM_E_FORMAT. */
+int ptm_desc_read(struct ptm_desc *desc, const char *path, enum ptm_desc_kind kind,
+		  struct ptm_error *err);
 
 #endif

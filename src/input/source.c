@@ -77,31 +77,54 @@ static int is_perf(struct ptm_file *file, struct ptm_error *err)
 	return n == (int64_t)sizeof(magic) && memcmp(magic, PTM_PERF_MAGIC, sizeof(magic)) == 0;
 }
 
+/* Open @path; the sources own the file. */
+static int open_file(struct ptm_sources *sources, const char *path, struct ptm_file **file,
+		     struct ptm_error *err)
+{
+	if (has_path(sources, path))
+		return PTM_FAIL(err, PTM_E_USAGE, "%s: named twice", path);
+	*file = ptm_file_open(path, err);
+	if (*file == NULL)
+		return -(int)err->code;
+	if (!ptm_vec_push(&sources->files, *file)) {
+		ptm_file_close(*file);
+		return PTM_FAIL(err, PTM_E_NOMEM, "%s: out of memory", path);
+	}
+	return 0;
+}
+
+static int add_raw(struct ptm_sources *sources, struct ptm_file *file, const char *name,
+		   struct ptm_error *err)
+{
+	struct ptm_source *source = ptm_sources_new(sources, file, name);
+
+	if (source == NULL)
+		return PTM_FAIL(err, PTM_E_NOMEM, "%s: out of memory", name);
+	source->size = ptm_file_size(file);
+	return 0;
+}
+
 int ptm_sources_add(struct ptm_sources *sources, const char *path, struct ptm_error *err)
 {
 	struct ptm_file *file;
-	struct ptm_source *source;
 	int status;
 
-	if (has_path(sources, path))
-		return PTM_FAIL(err, PTM_E_USAGE, "%s: named twice", path);
-	file = ptm_file_open(path, err);
-	if (file == NULL)
-		return -(int)err->code;
-	if (!ptm_vec_push(&sources->files, file)) {
-		ptm_file_close(file);
-		return PTM_FAIL(err, PTM_E_NOMEM, "%s: out of memory", path);
-	}
+	PTM_TRY(open_file(sources, path, &file, err));
 	status = is_perf(file, err);
 	if (status < 0)
 		return status;
 	if (status > 0)
 		return ptm_sources_add_perf(sources, file, err);
-	source = ptm_sources_new(sources, file, path);
-	if (source == NULL)
-		return PTM_FAIL(err, PTM_E_NOMEM, "%s: out of memory", path);
-	source->size = ptm_file_size(file);
-	return 0;
+	return add_raw(sources, file, path, err);
+}
+
+int ptm_sources_add_as(struct ptm_sources *sources, const char *path, const char *name,
+		       struct ptm_error *err)
+{
+	struct ptm_file *file;
+
+	PTM_TRY(open_file(sources, path, &file, err));
+	return add_raw(sources, file, name, err);
 }
 
 size_t ptm_sources_count(const struct ptm_sources *sources)

@@ -27,6 +27,10 @@ void ptm_sources_destroy(struct ptm_sources *sources);
 /* Open an input and add its streams.  Standard input ("-") can be added once. */
 int ptm_sources_add(struct ptm_sources *sources, const char *path, struct ptm_error *err);
 
+/* Add the raw trace @path as a stream called @name. */
+int ptm_sources_add_as(struct ptm_sources *sources, const char *path, const char *name,
+		       struct ptm_error *err);
+
 size_t ptm_sources_count(const struct ptm_sources *sources);
 struct ptm_source *ptm_sources_get(const struct ptm_sources *sources, size_t i); /* borrowed */
 

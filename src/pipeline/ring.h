@@ -60,7 +60,8 @@ void ptm_ring_leave(struct ptm_ring *ring, const struct ptm_error *err);
 
 /* Deliverer: wait for the next piece of the oldest job. */
 enum ptm_ring_event {
-	PTM_RING_CHUNK,  /* *chunk: give it back with ptm_ring_recycle(); of *result, `stream` is set */
+	PTM_RING_CHUNK, /* *chunk: give it back with ptm_ring_recycle(); of *result, `stream` is set
+			 */
 	PTM_RING_RESULT, /* *result: the job ends; give it back with ptm_ring_recycle() */
 	PTM_RING_END,    /* all workers have left and everything is delivered */
 	PTM_RING_CANCELED,

@@ -88,6 +88,7 @@ static int do_job(struct worker *w, struct ptm_job_result *result)
 	result->digest = PTM_DIGEST_EMPTY;
 	PTM_TRY(ptm_split_load(run->split, job, &w->buf, &result->err));
 	job->seg.cancel = &run->session->cancel;
+	job->seg.stream = &run->session->streams.v[job->stream];
 	result->offset = job->seg.offset;
 	if (run->sink->ops->raw != NULL)
 		return run->sink->ops->raw(run->sink, &job->seg, &result->tally, w->out,
@@ -103,9 +104,6 @@ static int worker_start(struct worker *w, struct ptm_error *err)
 {
 	struct ptm_session *session = w->run->session;
 	struct ptm_sink *sink = w->run->sink;
-	struct ptm_engine_config config = {.space = session->space,
-					   .cpu = session->config.cpu,
-					   .timing = session->config.timing};
 	/* Not being pinned costs speed, not results. */
 	int pinned = ptm_plan_bind(session->plan, w->index, NULL);
 
@@ -117,12 +115,12 @@ static int worker_start(struct worker *w, struct ptm_error *err)
 		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
 	if (sink->ops->raw != NULL)
 		return 0;
-	w->engine = ptm_engine_ipt.create(&config, err);
+	w->engine = ptm_engine_ipt.create(err);
 	if (w->engine == NULL)
 		return -(int)err->code;
 	if (sink->ops->worker_create == NULL)
 		return 0;
-	w->sink_state = sink->ops->worker_create(sink, session->space, err);
+	w->sink_state = sink->ops->worker_create(sink, err);
 	return w->sink_state != NULL ? 0 : -(int)err->code;
 }
 

@@ -58,13 +58,28 @@ void ptm_session_destroy(struct ptm_session *session)
 	ptm_plan_destroy(session->plan);
 	ptm_sources_destroy(session->sources);
 	ptm_space_destroy(session->space);
+	for (size_t i = 0; i < session->spaces.n; i++)
+		ptm_space_destroy(session->spaces.v[i]);
+	for (size_t i = 0; i < session->streams.n; i++)
+		free(session->streams.v[i].images.entries.v);
+	free(session->spaces.v);
+	free(session->streams.v);
 	(void)pthread_mutex_destroy(&session->lock);
 	free(session);
 }
 
 int ptm_session_add_input(struct ptm_session *session, const char *path, struct ptm_error *err)
 {
-	return ptm_sources_add(session->sources, path, err);
+	PTM_TRY(ptm_sources_add(session->sources, path, err));
+	while (session->streams.n < ptm_sources_count(session->sources)) {
+		struct ptm_stream_context stream = {.images = {.first = session->space},
+						    .cpu = session->config.cpu,
+						    .timing = session->config.timing};
+
+		if (!ptm_vec_push(&session->streams, stream))
+			return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
+	}
+	return 0;
 }
 
 /* A whole string as a number; 0x is hexadecimal. */

@@ -18,7 +18,9 @@ struct ptm_session {
 	struct ptm_config config;
 	struct ptm_plan *plan;
 	struct ptm_sources *sources;
-	struct ptm_space *space;
+	struct ptm_space *space;            /* of the images that options name */
+	PTM_VEC(struct ptm_space *) spaces; /* owned; of the processes of bundles and captures */
+	PTM_VEC(struct ptm_stream_context) streams; /* one a source */
 	bool sealed;
 	atomic_bool cancel;    /* written by anyone, read by workers: relaxed, it only asks */
 	pthread_mutex_t lock;  /* guards `ring` against a cancel while the run ends */

@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "flow/engine.h"
 #include "flow/step.h"
-#include "image/space.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,7 +31,8 @@ void ptm_job_used(struct ptm_job_out *out, size_t n);
 /* The end of a segment, as the deliverer sees it. */
 struct ptm_segment_end {
 	uint64_t offset; /* of the segment in its stream */
-	uint64_t size;   /* bytes of the stream that were claimed for it; they add up to the stream's size */
+	uint64_t size; /* bytes of the stream that were claimed for it; they add up to the stream's
+			  size */
 	struct ptm_digest digest; /* of the segment's instructions */
 	const struct ptm_tally *tally;
 };
@@ -46,9 +46,8 @@ struct ptm_sink_ops {
 	 * want small ones. */
 	uint64_t segment_size;
 
-	/* A worker's own state (may be NULL functions: none).  @space is borrowed and sealed. */
-	void *(*worker_create)(struct ptm_sink *sink, const struct ptm_space *space,
-			       struct ptm_error *err);
+	/* A worker's own state (may be NULL functions: none). */
+	void *(*worker_create)(struct ptm_sink *sink, struct ptm_error *err);
 	void (*worker_destroy)(struct ptm_sink *sink, void *worker);
 
 	/* In the worker, for each batch in order.  NULL: the sink needs no steps.  Returns 0 or

@@ -14,7 +14,6 @@
 #include "ptmill/sink.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 /* The deliverer's cache of decoded code. */
@@ -22,6 +21,7 @@
 
 /* What precedes the steps of a record. */
 struct record_head {
+	const struct ptm_space *space;
 	struct ptm_digest digest;
 	uint64_t nsteps;
 };
@@ -29,9 +29,6 @@ struct record_head {
 struct digest_sink {
 	struct ptm_file_sink file;
 	uint64_t every;
-	/* Written by each worker at its start, all the same; read by the deliverer behind a record
-	 * of that worker. */
-	_Atomic(const struct ptm_space *) space;
 
 	/* The deliverer's. */
 	struct ptm_code *code;   /* owned; made when first needed */
@@ -40,6 +37,7 @@ struct digest_sink {
 	struct ptm_digest sum;   /* of the records that ended, too */
 
 	/* The record under way. */
+	const struct ptm_space *space;
 	struct ptm_digest batch;
 	uint64_t steps_left;  /* 0: a head is next */
 	uint64_t marks;       /* multiples of `every` in what is left of it */
@@ -53,28 +51,10 @@ struct digest_sink {
 	size_t ncarry;
 };
 
-static void *digest_worker_create(struct ptm_sink *sink, const struct ptm_space *space,
-				  struct ptm_error *err)
-{
-	struct digest_sink *ds = (struct digest_sink *)sink;
-
-	(void)err;
-	/* Relaxed: the pipeline orders a worker's records before their delivery. */
-	atomic_store_explicit(&ds->space, space, memory_order_relaxed);
-	return ds;
-}
-
-static void digest_worker_destroy(struct ptm_sink *sink, void *worker)
-{
-	/* A worker has no state of its own: what stands for it is the sink. */
-	(void)sink;
-	(void)worker;
-}
-
 static int digest_work(struct ptm_sink *sink, void *worker, const struct ptm_batch *batch,
 		       struct ptm_job_out *out, struct ptm_error *err)
 {
-	struct record_head head = {batch->digest, batch->nsteps};
+	struct record_head head = {batch->space, batch->digest, batch->nsteps};
 	struct ptm_lines lines;
 	bool ok;
 
@@ -137,7 +117,8 @@ static int expand_step(struct digest_sink *ds, struct ptm_step step, struct ptm_
 
 		if (ds->lost)
 			return skip_insns(ds, step.n, err);
-		run = ptm_code_run(ds->code, step.ip, (enum ptm_mode)step.mode, want, &why);
+		run = ptm_code_run(ds->code, ds->space, step.ip, (enum ptm_mode)step.mode, want,
+				   &why);
 		if (run == NULL)
 			return PTM_FAIL(err, PTM_E_NOMEM,
 					"Cannot expand instructions: out of memory");
@@ -155,14 +136,14 @@ static int expand_step(struct digest_sink *ds, struct ptm_step step, struct ptm_
 static int begin_record(struct digest_sink *ds, const struct record_head *head,
 			struct ptm_error *err)
 {
+	ds->space = head->space;
 	ds->batch = head->digest;
 	ds->steps_left = head->nsteps;
 	ds->at = ds->sum;
 	ds->lost = false;
 	ds->marks = (ds->sum.n + head->digest.n) / ds->every - ds->sum.n / ds->every;
 	if (ds->marks > 0 && ds->code == NULL) {
-		ds->code = ptm_code_create(atomic_load_explicit(&ds->space, memory_order_relaxed),
-					   DIGEST_CACHE_BYTES, NULL);
+		ds->code = ptm_code_create(DIGEST_CACHE_BYTES, NULL);
 		if (ds->code == NULL)
 			return PTM_FAIL(err, PTM_E_NOMEM,
 					"Cannot expand instructions: out of memory");
@@ -284,8 +265,6 @@ static const struct ptm_sink_ops digest_ops = {
 };
 
 static const struct ptm_sink_ops digest_every_ops = {
-	.worker_create = digest_worker_create,
-	.worker_destroy = digest_worker_destroy,
 	.work = digest_work,
 	.stream_begin = digest_stream_begin,
 	.deliver = digest_deliver,

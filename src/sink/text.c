@@ -41,6 +41,7 @@ struct run_text {
 
 /* A step whose text is known: `run` is dropped no earlier than the table is cleared. */
 struct front {
+	const struct ptm_space *space;
 	uint64_t ip;
 	const struct run_text *run;
 	uint32_t n; /* 0: empty */
@@ -49,7 +50,6 @@ struct front {
 };
 
 struct text_worker {
-	const struct ptm_space *space;
 	struct ptm_code *code;
 	struct ptm_disasm *disasm; /* NULL: the IP alone */
 	bool dropped;              /* the cache was dropped: the table holds dead pointers */
@@ -84,15 +84,13 @@ static void text_worker_destroy(struct ptm_sink *sink, void *worker)
 	free(tw);
 }
 
-static void *text_worker_create(struct ptm_sink *sink, const struct ptm_space *space,
-				struct ptm_error *err)
+static void *text_worker_create(struct ptm_sink *sink, struct ptm_error *err)
 {
 	const struct text_sink *ts = (const struct text_sink *)sink;
 	struct text_worker *tw = (struct text_worker *)calloc(1, sizeof(*tw));
 
 	if (tw != NULL) {
-		tw->space = space;
-		tw->code = ptm_code_create(space, ts->cache_limit, free_run_text);
+		tw->code = ptm_code_create(ts->cache_limit, free_run_text);
 		tw->disasm = ts->no_disasm ? NULL : ptm_disasm_create();
 	}
 	if (tw == NULL || tw->code == NULL || (tw->disasm == NULL && !ts->no_disasm)) {
@@ -103,19 +101,19 @@ static void *text_worker_create(struct ptm_sink *sink, const struct ptm_space *s
 	return tw;
 }
 
-/* The line of the instruction of @len bytes at @ip.  Returns what lies behind it. */
-static char *put_insn(struct text_worker *tw, char *p, uint64_t ip, unsigned len,
-		      enum ptm_mode mode)
+/* The line of instruction @i of @run.  Returns what lies behind it. */
+static char *put_insn(struct text_worker *tw, char *p, const struct ptm_run *run, uint32_t i)
 {
+	const uint64_t ip = run->ips[i];
 	uint8_t bytes[16];
 
 	p = ptm_put_hex16(p, ip);
 	if (tw->disasm != NULL) {
-		size_t got = ptm_space_read(tw->space, ip, bytes, len);
+		size_t got = ptm_space_read(run->space, ip, bytes, run->lens[i]);
 
 		*p++ = ' ';
 		*p++ = ' ';
-		p += ptm_disasm_format(tw->disasm, bytes, got, ip, mode, p);
+		p += ptm_disasm_format(tw->disasm, bytes, got, ip, (enum ptm_mode)run->mode, p);
 	}
 	*p++ = '\n';
 	return p;
@@ -166,8 +164,7 @@ static bool make_text(struct text_worker *tw, const struct ptm_run *run, struct 
 
 		if (!reserve_text(tw, rt, used))
 			return false;
-		end = put_insn(tw, rt->text + used, run->ips[i], run->lens[i],
-			       (enum ptm_mode)run->mode);
+		end = put_insn(tw, rt->text + used, run, i);
 		rt->ends[i] = (uint32_t)(end - rt->text);
 		rt->n = i + 1;
 	}
@@ -216,14 +213,15 @@ static int no_memory(struct ptm_error *err)
 	return PTM_FAIL(err, PTM_E_NOMEM, "Cannot format instructions: out of memory");
 }
 
-static int put_step_slow(struct text_worker *tw, struct ptm_lines *lines, struct ptm_step step,
-			 struct front *front, struct ptm_error *err)
+static int put_step_slow(struct text_worker *tw, struct ptm_lines *lines,
+			 const struct ptm_space *space, struct ptm_step step, struct front *front,
+			 struct ptm_error *err)
 {
 	while (step.n > 0) {
 		uint32_t want = step.n < PTM_RUN_MAX ? step.n : PTM_RUN_MAX;
 		int why;
-		struct ptm_run *run =
-			ptm_code_run(tw->code, step.ip, (enum ptm_mode)step.mode, want, &why);
+		struct ptm_run *run = ptm_code_run(tw->code, space, step.ip,
+						   (enum ptm_mode)step.mode, want, &why);
 		struct run_text *rt;
 
 		if (tw->dropped) {
@@ -240,7 +238,8 @@ static int put_step_slow(struct text_worker *tw, struct ptm_lines *lines, struct
 		if (want > 0 && !ptm_lines_write(lines, rt->text, rt->ends[want - 1]))
 			return ptm_lines_failed(err);
 		if (want == step.n)
-			*front = (struct front){step.ip, rt, step.n, step.mode, rt->ends[want - 1]};
+			*front = (struct front){space,  step.ip,   rt,
+						step.n, step.mode, rt->ends[want - 1]};
 		step.n -= want;
 		step.ip = run->next;
 		if (step.n > 0 && (want < PTM_RUN_MAX || run->ends))
@@ -249,16 +248,17 @@ static int put_step_slow(struct text_worker *tw, struct ptm_lines *lines, struct
 	return 0;
 }
 
-static int put_step(struct text_worker *tw, struct ptm_lines *lines, const struct ptm_step *step,
-		    struct ptm_error *err)
+static int put_step(struct text_worker *tw, struct ptm_lines *lines, const struct ptm_space *space,
+		    const struct ptm_step *step, struct ptm_error *err)
 {
 	uint64_t hash = (step->ip ^ (uint64_t)step->n << 48) * UINT64_C(0x9e3779b97f4a7c15);
 	struct front *front = &tw->front[hash >> (64 - FRONT_BITS)];
 
-	if (front->ip == step->ip && front->n == step->n && front->mode == step->mode)
+	if (front->ip == step->ip && front->n == step->n && front->mode == step->mode &&
+	    front->space == space)
 		return ptm_lines_write(lines, front->run->text, front->len) ? 0
 									    : ptm_lines_failed(err);
-	return put_step_slow(tw, lines, *step, front, err);
+	return put_step_slow(tw, lines, space, *step, front, err);
 }
 
 /* Without the time: it is an estimate, and says nothing about the flow. */
@@ -283,7 +283,7 @@ static int put_batch(struct text_worker *tw, struct ptm_lines *lines, const stru
 		size_t end = i < batch->nevents ? batch->events[i].step : batch->nsteps;
 
 		for (; step < end; step++)
-			PTM_TRY(put_step(tw, lines, &batch->steps[step], err));
+			PTM_TRY(put_step(tw, lines, batch->space, &batch->steps[step], err));
 		if (i < batch->nevents && !put_event(lines, &batch->events[i]))
 			return ptm_lines_failed(err);
 	}

@@ -36,11 +36,11 @@ struct out {
 
 static struct ptm_space *space;
 static struct ptm_engine *engine;
+static struct ptm_stream_context stream;
 
 static int setup(void **state)
 {
 	char path[] = "/tmp/ptm-flow-XXXXXX";
-	struct ptm_engine_config config = {0};
 	static struct pt_bytes code;
 	struct ptm_error err;
 	int fd = mkstemp(path);
@@ -55,8 +55,8 @@ static int setup(void **state)
 	assert_int_equal(ptm_space_add_raw(space, path, 0, code.n, A, &err), 0);
 	assert_int_equal(ptm_space_seal(space, &err), 0);
 	unlink(path);
-	config.space = space;
-	engine = ptm_engine_ipt.create(&config, &err);
+	stream.images.first = space;
+	engine = ptm_engine_ipt.create(&err);
 	return engine != NULL ? 0 : -1;
 }
 
@@ -158,7 +158,8 @@ static void decode_cut(const struct pt_bytes *p, struct out *out)
 
 	while (begin < p->n) {
 		size_t end = ptm_psb_find(p->b, p->n, begin + 16, false);
-		struct ptm_segment seg = {.len = end - begin,
+		struct ptm_segment seg = {.stream = &stream,
+					  .len = end - begin,
 					  .look = p->n - end,
 					  .offset = begin,
 					  .ovf_pending = ovf};
@@ -177,7 +178,8 @@ static void check(const struct pt_bytes *p, const char *expected)
 	struct out whole = {.digest = PTM_DIGEST_EMPTY}, cut = {.digest = PTM_DIGEST_EMPTY};
 	size_t first = ptm_psb_find(p->b, p->n, 0, false);
 	uint8_t *data = exact(p->b + first, p->n - first);
-	struct ptm_segment seg = {.data = data, .len = p->n - first, .offset = first};
+	struct ptm_segment seg = {
+		.stream = &stream, .data = data, .len = p->n - first, .offset = first};
 	uint64_t sum = 0;
 
 	decode(&seg, &whole);
@@ -405,17 +407,20 @@ static void test_end_of_data(void **state)
 static void test_cpu(void **state)
 {
 	struct ptm_cpu unknown = {true, 6, 255, 0}, skylake = {true, 6, 0x5e, 3}, none = {0};
-	struct ptm_engine_config config = {.space = space, .cpu = unknown};
-	struct ptm_engine *e;
-	struct ptm_error err;
+	struct ptm_stream_context other = {.images = {.first = space}, .cpu = unknown};
+	struct pt_bytes p = {.n = 0};
+	struct ptm_segment seg = {.stream = &other, .data = p.b};
+	struct out out = {.digest = PTM_DIGEST_EMPTY};
 
 	(void)state;
 	assert_non_null(ptm_engine_cpu_warning(&unknown));
 	assert_null(ptm_engine_cpu_warning(&skylake));
 	assert_null(ptm_engine_cpu_warning(&none));
-	e = ptm_engine_ipt.create(&config, &err);
-	assert_non_null(e);
-	e->ops->destroy(e);
+	pt_psb_on(&p, A + 5);
+	pt_tnt(&p, "T");
+	seg.len = p.n;
+	decode(&seg, &out);
+	assert_string_equal(out.text, "5 6 ");
 }
 
 int main(void)

@@ -77,9 +77,9 @@ static void test_chain(void **state)
 	map(space, 0x10, 0x20, 0x2000);
 	map(space, 0x20, 0x30, 0x3000);
 	seal(space);
-	code = ptm_code_create(space, 1 << 20, NULL);
+	code = ptm_code_create(1 << 20, NULL);
 	assert_non_null(code);
-	run = ptm_code_run(code, 0x1000, PTM_MODE_64, 3, &err);
+	run = ptm_code_run(code, space, 0x1000, PTM_MODE_64, 3, &err);
 	assert_non_null(run);
 	assert_int_equal(err, 0);
 	assert_true(run->ends);
@@ -87,15 +87,15 @@ static void test_chain(void **state)
 	assert_memory_equal(run->ips, ips, sizeof(ips));
 	assert_memory_equal(run->lens, lens, sizeof(lens));
 	/* It ends: no length that one could ask for is an error. */
-	again = ptm_code_run(code, 0x1000, PTM_MODE_64, 1000, &err);
+	again = ptm_code_run(code, space, 0x1000, PTM_MODE_64, 1000, &err);
 	assert_ptr_equal(run, again);
 	assert_int_equal(err, 0);
 	assert_int_equal(again->n, 7);
 	/* From the middle, and in another mode: other runs. */
-	again = ptm_code_run(code, 0x2002, PTM_MODE_64, 1, &err);
+	again = ptm_code_run(code, space, 0x2002, PTM_MODE_64, 1, &err);
 	assert_int_equal(again->n, 4);
 	assert_int_equal(again->ips[3], 0x3002);
-	again = ptm_code_run(code, 0x2002, PTM_MODE_32, 1, &err);
+	again = ptm_code_run(code, space, 0x2002, PTM_MODE_32, 1, &err);
 	assert_int_equal(again->lens[0], 1); /* dec eax */
 	assert_int_equal(again->ips[1], 0x2003);
 	ptm_code_destroy(code);
@@ -113,17 +113,17 @@ static void test_self_loop(void **state)
 	(void)state;
 	map(space, 0x30, 0x40, 0x1000);
 	seal(space);
-	code = ptm_code_create(space, 1 << 20, NULL);
-	run = ptm_code_run(code, 0x1000, PTM_MODE_64, 1, &err);
+	code = ptm_code_create(1 << 20, NULL);
+	run = ptm_code_run(code, space, 0x1000, PTM_MODE_64, 1, &err);
 	assert_in_range(run->n, 1, 64);
-	run = ptm_code_run(code, 0x1000, PTM_MODE_64, 1000, &err);
+	run = ptm_code_run(code, space, 0x1000, PTM_MODE_64, 1000, &err);
 	assert_in_range(run->n, 1000, 1064);
 	assert_int_equal(err, 0);
 	assert_false(run->ends);
 	for (uint32_t i = 0; i < run->n; i++)
 		assert_int_equal(run->ips[i], 0x1000);
 	assert_int_equal(run->next, 0x1000);
-	run = ptm_code_run(code, 0x1000, PTM_MODE_64, UINT32_MAX, &err);
+	run = ptm_code_run(code, space, 0x1000, PTM_MODE_64, UINT32_MAX, &err);
 	assert_int_equal(run->n, PTM_RUN_MAX);
 	assert_int_equal(err, 0);
 	ptm_code_destroy(code);
@@ -142,25 +142,25 @@ static void test_cut(void **state)
 	map(space, 0x06, 0x0b, 0x6000); /* five nops */
 	map(space, 0x40, 0x50, 0x7000); /* nop, nop, no instruction */
 	seal(space);
-	code = ptm_code_create(space, 1 << 20, NULL);
-	run = ptm_code_run(code, 0x4000, PTM_MODE_64, 1, &err);
+	code = ptm_code_create(1 << 20, NULL);
+	run = ptm_code_run(code, space, 0x4000, PTM_MODE_64, 1, &err);
 	assert_non_null(run);
 	assert_int_equal(err, -PTM_E_NOMAP);
 	assert_int_equal(run->n, 0);
 	assert_int_equal(run->next, 0x4000);
-	run = ptm_code_run(code, 0x5000, PTM_MODE_64, 1, &err);
+	run = ptm_code_run(code, space, 0x5000, PTM_MODE_64, 1, &err);
 	assert_int_equal(err, -PTM_E_NOMAP);
 	assert_int_equal(run->n, 0);
 	/* The five are there whatever follows. */
-	run = ptm_code_run(code, 0x6000, PTM_MODE_64, 5, &err);
+	run = ptm_code_run(code, space, 0x6000, PTM_MODE_64, 5, &err);
 	assert_int_equal(err, 0);
 	assert_int_equal(run->n, 5);
 	assert_false(run->ends);
-	run = ptm_code_run(code, 0x6000, PTM_MODE_64, 6, &err);
+	run = ptm_code_run(code, space, 0x6000, PTM_MODE_64, 6, &err);
 	assert_int_equal(err, -PTM_E_NOMAP);
 	assert_int_equal(run->n, 5);
 	assert_int_equal(run->next, 0x6005);
-	run = ptm_code_run(code, 0x7000, PTM_MODE_64, 3, &err);
+	run = ptm_code_run(code, space, 0x7000, PTM_MODE_64, 3, &err);
 	assert_int_equal(err, -PTM_E_FORMAT);
 	assert_int_equal(run->n, 2);
 	assert_int_equal(run->next, 0x7002);
@@ -186,8 +186,8 @@ static void test_border(void **state)
 		assert_int_equal(ptm_code_insn(space, 0x1001, PTM_MODE_64, &insn), 10);
 		assert_int_equal(ptm_code_insn(space, 0x8001, PTM_MODE_64, &insn), -PTM_E_NOMAP);
 		assert_int_equal(ptm_code_insn(space, 0x9000, PTM_MODE_64, &insn), -PTM_E_NOMAP);
-		code = ptm_code_create(space, 1 << 20, NULL);
-		run = ptm_code_run(code, 0x1000, PTM_MODE_64, 2, &err);
+		code = ptm_code_create(1 << 20, NULL);
+		run = ptm_code_run(code, space, 0x1000, PTM_MODE_64, 2, &err);
 		assert_int_equal(err, 0);
 		assert_int_equal(run->n, 3);
 		assert_true(run->ends);
@@ -227,11 +227,11 @@ static void test_limit(void **state)
 	map(space, 0x00, 0x60, 0x1000);
 	seal(space);
 	freed = 0;
-	code = ptm_code_create(space, 100000, count_free);
+	code = ptm_code_create(100000, count_free);
 	for (unsigned i = 0; i < 20000; i++) {
 		uint64_t ip = 0x1006 + i % 10;
 
-		run = ptm_code_run(code, ip, PTM_MODE_64, 1 + i % 3, &err);
+		run = ptm_code_run(code, space, ip, PTM_MODE_64, 1 + i % 3, &err);
 		assert_int_equal(err, 0);
 		assert_int_equal(run->ips[0], ip);
 		if (run->user == NULL) {
@@ -246,7 +246,7 @@ static void test_limit(void **state)
 	assert_in_range(made - freed, 1, 7);
 	ptm_code_charge(code, SIZE_MAX);
 	ptm_code_charge(code, SIZE_MAX);
-	run = ptm_code_run(code, 0x1006, PTM_MODE_64, 1, &err);
+	run = ptm_code_run(code, space, 0x1006, PTM_MODE_64, 1, &err);
 	assert_null(run->user);
 	assert_int_equal(freed, made);
 	run->user = new_user();
@@ -274,12 +274,12 @@ static void test_many(void **state)
 	assert_int_equal(ptm_space_add_raw(space, file, 0, UINT64_MAX, 0x10000, &error), 0);
 	(void)unlink(file);
 	seal(space);
-	code = ptm_code_create(space, 64 << 20, NULL);
+	code = ptm_code_create(64 << 20, NULL);
 	for (unsigned round = 0; round < 2; round++) {
 		for (uint64_t i = 0; i < 2 * 4900; i++) {
 			enum ptm_mode mode = i % 2 != 0 ? PTM_MODE_32 : PTM_MODE_64;
 			uint64_t ip = 0x10000 + i / 2;
-			struct ptm_run *run = ptm_code_run(code, ip, mode, 20, &err);
+			struct ptm_run *run = ptm_code_run(code, space, ip, mode, 20, &err);
 
 			assert_int_equal(err, 0);
 			assert_int_equal(run->ip, ip);
@@ -297,12 +297,13 @@ static void test_many(void **state)
 /* A cache each over one space: under TSan, look-ups in a sealed space are reads. */
 static void *walk(void *space)
 {
-	struct ptm_code *code = ptm_code_create(space, 2000, NULL);
+	struct ptm_code *code = ptm_code_create(2000, NULL);
 	uint64_t instructions = 0;
 	int err;
 
 	for (unsigned i = 0; i < 2000 && code != NULL; i++) {
-		struct ptm_run *run = ptm_code_run(code, 0x1000 + i % 16, PTM_MODE_64, 20, &err);
+		struct ptm_run *run =
+			ptm_code_run(code, space, 0x1000 + i % 16, PTM_MODE_64, 20, &err);
 
 		instructions += run != NULL ? run->n : 0;
 	}

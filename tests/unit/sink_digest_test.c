@@ -56,20 +56,18 @@ static struct recorded record(struct ptm_sink *sink, const struct ptm_space *spa
 	struct recorded rec;
 
 	for (unsigned s = 0; s < 2; s++) {
-		void *worker = sink->ops->worker_create(sink, space, NULL);
 		struct job job = begin_job();
 
-		assert_non_null(worker);
 		for (unsigned b = s == 0 ? 0 : 3; b < (s == 0 ? 3 : 4); b++) {
 			struct ptm_batch batch = {
+				.space = space,
 				.steps = steps + batches[b].step,
 				.nsteps = batches[b].nsteps,
 				.digest = part_of(ips + batches[b].ip, batches[b].nips)};
 
-			assert_int_equal(sink->ops->work(sink, worker, &batch, job.out, NULL), 0);
+			assert_int_equal(sink->ops->work(sink, NULL, &batch, job.out, NULL), 0);
 		}
 		rec.segment[s] = end_job(&job);
-		sink->ops->worker_destroy(sink, worker);
 	}
 	return rec;
 }
@@ -189,14 +187,13 @@ static void test_unexpanded(void **state)
 	static const uint64_t seen[] = {0x401000, 0x500000, 0x500001, 0x500004, 0x401001, 0x401004};
 	static const struct ptm_step odd[] = {
 		{0x401000, 1, PTM_MODE_64}, {0x500000, 3, PTM_MODE_64}, {0x401001, 2, PTM_MODE_64}};
-	struct ptm_batch batch[2] = {
-		{.steps = odd, .nsteps = 2, .digest = part_of(seen, 4)},
-		{.steps = odd + 2, .nsteps = 1, .digest = part_of(seen + 4, 2)}};
-	struct ptm_segment_end end = {.digest = part_of(seen, 6)};
 	struct ptm_space *space = make_space();
+	struct ptm_batch batch[2] = {
+		{.space = space, .steps = odd, .nsteps = 2, .digest = part_of(seen, 4)},
+		{.space = space, .steps = odd + 2, .nsteps = 1, .digest = part_of(seen + 4, 2)}};
+	struct ptm_segment_end end = {.digest = part_of(seen, 6)};
 	char *path = make_path();
 	struct ptm_sink *sink = ptm_sink_digest_create(2, path, NULL);
-	void *worker = sink->ops->worker_create(sink, space, NULL);
 	struct job job = begin_job();
 	struct bytes data;
 	char want[512];
@@ -204,7 +201,7 @@ static void test_unexpanded(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 2; i++)
-		assert_int_equal(sink->ops->work(sink, worker, &batch[i], job.out, NULL), 0);
+		assert_int_equal(sink->ops->work(sink, NULL, &batch[i], job.out, NULL), 0);
 	data = end_job(&job);
 	assert_int_equal(sink->ops->stream_begin(sink, "x", NULL), 0);
 	deliver(sink, data, 1, 7);

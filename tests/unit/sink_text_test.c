@@ -70,7 +70,7 @@ static struct fixture open_text(struct ptm_text_config config)
 	config.size = sizeof(config);
 	f.sink = ptm_sink_text_create(&config, "/dev/null", NULL);
 	assert_non_null(f.sink);
-	f.worker = f.sink->ops->worker_create(f.sink, f.space, NULL);
+	f.worker = f.sink->ops->worker_create(f.sink, NULL);
 	assert_non_null(f.worker);
 	return f;
 }
@@ -82,10 +82,11 @@ static void close_text(struct fixture *f)
 	ptm_space_destroy(f->space);
 }
 
-static void work(struct fixture *f, struct job *job, const struct ptm_batch *batch)
+static void work(struct fixture *f, struct job *job, struct ptm_batch *batch)
 {
 	struct ptm_error err = {0};
 
+	batch->space = f->space;
 	assert_int_equal(f->sink->ops->work(f->sink, f->worker, batch, job->out, &err), 0);
 }
 
@@ -240,7 +241,8 @@ static void test_canceled(void **state)
 	struct fixture f = open_text((struct ptm_text_config){0});
 	struct ptm_step step = {0x401000, 7, PTM_MODE_64};
 	struct ptm_event ev = {.kind = PTM_EV_STOP};
-	struct ptm_batch batches[] = {{.steps = &step, .nsteps = 1}, {.events = &ev, .nevents = 1}};
+	struct ptm_batch batches[] = {{.space = f.space, .steps = &step, .nsteps = 1},
+				      {.events = &ev, .nevents = 1}};
 
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
