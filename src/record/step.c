@@ -250,10 +250,26 @@ static int on_child(struct stepper *st)
 	return 0;
 }
 
+/* The program ends, either inside the system call that asks for it or by a signal. */
+static int on_exit_stop(struct stepper *st, const struct slot *slot)
+{
+	unsigned long status = 0;
+	int ret;
+
+	(void)ptrace(PTRACE_GETEVENTMSG, st->pid, NULL, &status);
+	if (slot->entry == ENTRY_SYSCALL && WIFEXITED((int)status)) {
+		ret = tell_on(st);
+		if (ret >= 0)
+			ret = tell(st, PTM_FLOW_OFF, st->ip, &slot->insn);
+		st->on = false;
+	} else {
+		ret = tell_interrupt(st);
+	}
+	return ret < 0 ? ret : st->sink->leaving(st->sink->ctx, st->pid);
+}
+
 static int on_event(struct stepper *st, int event, const struct slot *slot)
 {
-	int ret = 0;
-
 	switch (event) {
 	case PTRACE_EVENT_FORK:
 	case PTRACE_EVENT_VFORK:
@@ -264,16 +280,7 @@ static int on_event(struct stepper *st, int event, const struct slot *slot)
 				"Cannot record a program that replaces itself by exec: record the "
 				"last one directly");
 	case PTRACE_EVENT_EXIT:
-		/* Either inside the system call that ends it, or by a signal, told before. */
-		if (slot->entry == ENTRY_SYSCALL && st->signal == 0) {
-			ret = tell_on(st);
-			if (ret >= 0 && st->on)
-				ret = tell(st, PTM_FLOW_OFF, st->ip, &slot->insn);
-		} else {
-			ret = tell_interrupt(st);
-		}
-		st->on = false;
-		return ret < 0 ? ret : st->sink->leaving(st->sink->ctx, st->pid);
+		return on_exit_stop(st, slot);
 	default:
 		return 0;
 	}
@@ -346,7 +353,9 @@ static _Noreturn void run_child(char *const argv[], int fd)
 {
 	int e;
 
-	if (personality(ADDR_NO_RANDOMIZE) >= 0 && ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0)
+	/* Equal addresses at every run are welcome, not needed: containers may forbid it. */
+	(void)personality((unsigned long)personality(0xffffffff) | ADDR_NO_RANDOMIZE);
+	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0)
 		execvp(argv[0], argv);
 	e = errno;
 	(void)!write(fd, &e, sizeof(e));

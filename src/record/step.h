@@ -8,9 +8,10 @@
 #include "base/error.h"
 #include "record/flow.h"
 
-/* Run @argv (found by PATH) to its end and report its flow to @sink.  Address randomisation is off.
- * Stores the exit code, or 128 + signal, at @exit_code.  Child processes run on unobserved; a
- * second thread, or an exec after the first, ends the recording with an error, and the program.
+/* Run @argv (found by PATH) to its end and report its flow to @sink.  Address randomisation is off
+ * where that is allowed. Stores the exit code, or 128 + signal, at @exit_code.  Child processes run
+ * on unobserved; a second thread, or an exec after the first, ends the recording with an error, and
+ * the program.
  *
  * Returns 0, or -PTM_E_NOINPUT, -PTM_E_SYSTEM, or what the sink returned. */
 int ptm_step_run(char *const argv[], const struct ptm_flow_sink *sink, int *exit_code,
