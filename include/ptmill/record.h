@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * record.h - the recorder: runs a program and writes the Intel PT packets that a CPU would have written for it
- * (user-only tracing), together with the truth about what was executed.
+ * record.h - the recorder: runs a program and writes the Intel PT packets that a CPU would have
+ * written for it (user-only tracing), together with the truth about what was executed.
  */
 #ifndef PTMILL_RECORD_H
 #define PTMILL_RECORD_H
@@ -23,9 +23,10 @@ enum ptm_record_backend {
 
 /* When a near return is one TNT bit instead of a TIP. */
 enum ptm_record_ret_comp {
-	PTM_RET_COMP_ON = 0,  /* where the SDM's and libipt's model of the return stack agree */
-	PTM_RET_COMP_SDM = 1, /* wherever the SDM allows it: decoders that pop differently go wrong */
-	PTM_RET_COMP_OFF = 2  /* never (DisRETC) */
+	PTM_RET_COMP_ON = 0, /* where the SDM's and libipt's model of the return stack agree */
+	PTM_RET_COMP_SDM =
+		1, /* wherever the SDM allows it: decoders that pop differently go wrong */
+	PTM_RET_COMP_OFF = 2 /* never (DisRETC) */
 };
 
 enum ptm_record_timing {
@@ -54,7 +55,8 @@ struct ptm_record_config {
 	uint64_t psb_period;       /* a PSB about every so many bytes of trace, at least 64 */
 	uint64_t ovf_period;       /* an overflow about every so many bytes; 0: none */
 	uint64_t irq_period;       /* an interrupt about every so many instructions; 0: none */
-	uint64_t max_instructions; /* stop recording after so many, let the program run on; 0: no limit */
+	uint64_t max_instructions; /* stop recording after so many, let the program run on; 0: no
+				      limit */
 	uint64_t seed;             /* of every choice above */
 };
 
@@ -76,22 +78,25 @@ struct ptm_record_result {
 	int exit_code; /* the program's, or 128 + the signal that ended it */
 };
 
-/* Defaults: the best back end, return compression, no timing, a PSB every 128 KiB, MTC each 2^3 ticks, seed 1. */
+/* Defaults: the best back end, return compression, no timing, a PSB every 128 KiB, MTC each 2^3
+ * ticks, seed 1. */
 PTM_API void ptm_record_config_init(struct ptm_record_config *config);
 
-/* Run @argv (found by PATH) to its end and write the capture directory @out_dir, which must not exist.  It is made
- * beside its final place and renamed when complete: on failure nothing is left.  The program shares our standard
- * streams and environment; its exit code is in @result, which may be NULL.
+/* Run @argv (found by PATH) to its end and write the capture directory @out_dir, which must not
+ * exist.  It is made beside its final place and renamed when complete: on failure nothing is left.
+ * The program shares our standard streams and environment; its exit code is in @result, which may
+ * be NULL.
  *
  * Threads: one recording at a time in a process that waits for no other children meanwhile.
  *
  * Returns 0, or -PTM_E_*:
  *   -PTM_E_USAGE    the configuration makes no sense, or @out_dir exists
  *   -PTM_E_NOINPUT  the program is missing or cannot be executed
- *   -PTM_E_SYSTEM   ptrace was refused, or the program does what the back end cannot follow (threads, exec)
- *   -PTM_E_IO, -PTM_E_NOSPACE  writing the capture failed */
-PTM_API int ptm_record(const struct ptm_record_config *config, char *const argv[], const char *out_dir,
-		       struct ptm_record_result *result, struct ptm_error *err);
+ *   -PTM_E_SYSTEM   ptrace was refused, or the program does what the back end cannot follow
+ * (threads, exec) -PTM_E_IO, -PTM_E_NOSPACE  writing the capture failed */
+PTM_API int ptm_record(const struct ptm_record_config *config, char *const argv[],
+		       const char *out_dir, struct ptm_record_result *result,
+		       struct ptm_error *err);
 
 #ifdef __cplusplus
 }
