@@ -19,7 +19,6 @@
 struct cli_command {
 	const char *name;
 	const char *brief; /* for the list of subcommands */
-	const struct argp *argp;
 	/* argv[0] is "ptmill NAME".  Returns the exit code. */
 	int (*run)(int argc, char **argv);
 };

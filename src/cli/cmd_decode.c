@@ -73,4 +73,4 @@ static int run(int argc, char **argv)
 	return ret;
 }
 
-const struct cli_command cli_decode = {"decode", "print the instructions of a trace", &argp, run};
+const struct cli_command cli_decode = {"decode", "print the instructions of a trace", run};

@@ -66,5 +66,4 @@ static int run(int argc, char **argv)
 	return ret;
 }
 
-const struct cli_command cli_digest = {"digest", "count and digest of the instructions", &argp,
-				       run};
+const struct cli_command cli_digest = {"digest", "count and digest of the instructions", run};

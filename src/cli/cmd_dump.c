@@ -45,4 +45,4 @@ static int run(int argc, char **argv)
 	return ret;
 }
 
-const struct cli_command cli_dump = {"dump", "print the packets of a trace", &argp, run};
+const struct cli_command cli_dump = {"dump", "print the packets of a trace", run};

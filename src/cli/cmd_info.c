@@ -178,5 +178,4 @@ static int run(int argc, char **argv)
 	return e < 0 ? cli_fail(&err) : 0;
 }
 
-const struct cli_command cli_info = {"info", "streams, images, placement of the workers", &argp,
-				     run};
+const struct cli_command cli_info = {"info", "streams, images, placement of the workers", run};

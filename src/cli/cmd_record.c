@@ -213,4 +213,4 @@ static int run(int argc, char **argv)
 	return 0;
 }
 
-const struct cli_command cli_record = {"record", "run a program and record its trace", &argp, run};
+const struct cli_command cli_record = {"record", "run a program and record its trace", run};

@@ -70,5 +70,4 @@ static int run(int argc, char **argv)
 	return ret;
 }
 
-const struct cli_command cli_stat = {"stat", "figures of a trace, accounting of every byte", &argp,
-				     run};
+const struct cli_command cli_stat = {"stat", "figures of a trace, accounting of every byte", run};

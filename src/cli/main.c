@@ -106,27 +106,33 @@ static int unknown(const char *what, const char *name)
 	return CLI_EXIT_USAGE;
 }
 
+static int run(const struct cli_command *command, int argc, char **argv)
+{
+	char name[64];
+
+	/* argp and getopt begin their messages with argv[0]. */
+	(void)snprintf(name, sizeof(name), "ptmill %s", command->name);
+	argv[0] = name;
+	return command->run(argc, argv);
+}
+
 static int help(int argc, char **argv)
 {
+	static char option[] = "--help";
+	char *args[] = {NULL, option, NULL};
 	const struct cli_command *command;
-	char name[64];
 
 	if (argc < 3) {
 		print_usage(stdout);
 		return 0;
 	}
 	command = find(argv[2]);
-	if (command == NULL)
-		return unknown("command", argv[2]);
-	(void)snprintf(name, sizeof(name), "ptmill %s", command->name);
-	argp_help(command->argp, stdout, ARGP_HELP_STD_HELP, name);
-	return 0;
+	return command != NULL ? run(command, 2, args) : unknown("command", argv[2]);
 }
 
 int main(int argc, char **argv)
 {
 	const struct cli_command *command;
-	char name[64];
 
 	fill_std_fds();
 	(void)atexit(close_stdout);
@@ -150,8 +156,5 @@ int main(int argc, char **argv)
 	command = find(argv[1]);
 	if (command == NULL)
 		return unknown(argv[1][0] == '-' ? "option" : "command", argv[1]);
-	/* argp and getopt begin their messages with argv[0]. */
-	(void)snprintf(name, sizeof(name), "ptmill %s", command->name);
-	argv[1] = name;
-	return command->run(argc - 1, argv + 1);
+	return run(command, argc - 1, argv + 1);
 }

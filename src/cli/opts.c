@@ -192,6 +192,7 @@ static int parse_cpu(const struct argp_state *state, const char *arg, struct ptm
 	uint64_t value[3] = {0, 0, 0};
 	char text[64];
 	char *rest = text;
+	bool is_ok = true;
 	unsigned n = 0;
 
 	memset(cpu, 0, sizeof(*cpu));
@@ -200,10 +201,9 @@ static int parse_cpu(const struct argp_state *state, const char *arg, struct ptm
 	if (strlen(arg) < sizeof(text)) {
 		strcpy(text, arg);
 		for (char *part; n < 3 && (part = strsep(&rest, "/")) != NULL; n++)
-			if (!cli_number(part, max[n], &value[n]))
-				break;
+			is_ok &= cli_number(part, max[n], &value[n]);
 	}
-	if (n < 2 || rest != NULL)
+	if (!is_ok || n < 2 || rest != NULL)
 		return cli_usage(
 			state,
 			"--cpu: '%s' is none of: auto, none, FAMILY/MODEL[/STEPPING] (as in "

@@ -1,0 +1,74 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Inputs: files, standard input, zstd, several at once, and what is none.
+. "$SRC/tests/cli/lib.sh" || exit 1
+cp "$data/trace.pt" trace.pt
+zstd -q trace.pt -o packed.pt.zst
+: >empty.pt
+mkdir dir
+
+run digest trace.pt "${images[@]}" --quiet
+expect 0 "stream trace.pt $truth" ""
+run digest packed.pt.zst "${images[@]}" --quiet
+expect 0 "stream packed.pt.zst $truth" ""
+run digest trace.pt packed.pt.zst "${images[@]}" -q -j2
+expect 0 "stream trace.pt $truth
+stream packed.pt.zst $truth" ""
+# Options may follow and precede; numbers may be hexadecimal; sizes have suffixes.
+run digest "${images[@]}" -j 0x2 --segment-size=1k --cpu 6/85/7 trace.pt -q --bind=none --engine libipt
+expect 0 "stream trace.pt $truth" ""
+
+shown="ptmill digest - <trace.pt"
+out=$("$PTMILL" digest - "${images[@]}" -q <trace.pt 2>.err)
+code=$? err=$(cat .err)
+like "standard output" "$out" "stream [^ ]+ $truth"
+same "exit code and standard error" "$code $err" "0 "
+shown="cat packed.pt.zst | ptmill digest -"
+out=$(cat packed.pt.zst | "$PTMILL" digest - "${images[@]}" -q 2>.err)
+code=$? err=$(cat .err)
+like "standard output" "$out" "stream [^ ]+ $truth"
+same "exit code and standard error" "$code $err" "0 "
+
+run digest missing.pt
+expect 66 "" 'ptmill: Cannot open input: No such file or directory: path="missing.pt"'
+run digest dir
+expect 66 "" 'ptmill: Input is a directory, not a file: path="dir"'
+# A name is printed on one line, whatever is in it.
+run digest $'a\nb'
+expect 66 "" 'ptmill: Cannot open input: No such file or directory: path="a?b"'
+run digest trace.pt --elf missing
+same "exit code" "$code" 66
+like "standard error" "$err" 'ptmill: .*path="missing".*No such file or directory|ptmill: .*No such file or directory.*path="missing"'
+run digest trace.pt --maps missing
+same "exit code" "$code" 66
+# A missing input touches no output.
+echo old >result
+run digest missing.pt -o result
+same "the old output" "$(cat result)" old
+
+# An empty trace is a gap of nothing, not an error.
+run digest empty.pt -q
+expect 0 "stream empty.pt instructions 0 digest 0x0000000000000000" ""
+run digest empty.pt -q --strict
+expect 3 "stream empty.pt instructions 0 digest 0x0000000000000000" ""
+# So is what is no trace at all, and a trace without images.
+head -c 5000 /dev/zero | tr '\0' '\377' >noise.pt
+run digest noise.pt -q --strict
+expect 3 "stream noise.pt instructions 0 digest 0x0000000000000000" ""
+run digest trace.pt -q --strict
+same "exit code" "$code" 3
+run digest trace.pt "${images[@]}" -q --strict
+expect 0 "stream trace.pt $truth" ""
+# Cut off inside a zstd frame.
+head -c 300 packed.pt.zst >cut.pt.zst
+run digest cut.pt.zst "${images[@]}" -q
+same "exit code" "$code" 65
+like "standard error" "$err" 'ptmill: [^'$'\n'']*cut\.pt\.zst[^'$'\n'']*'
+
+run info trace.pt --quiet
+same "exit code" "$code" 64
+run info trace.pt packed.pt.zst
+expect 0 "stream trace.pt bytes $(stat -c %s trace.pt) path trace.pt
+stream packed.pt.zst bytes unknown sequential path packed.pt.zst" ""
+finish
