@@ -84,6 +84,7 @@ struct ptm_run_stats {
 	uint64_t bytes;    /* of trace */
 	uint64_t insns;
 	uint64_t gaps;
+	uint64_t overflows; /* packets lost by the hardware: how many times */
 	double seconds;     /* wall */
 	double cpu_seconds; /* of the process, during the run */
 };

@@ -41,8 +41,8 @@ PTM_API struct ptm_sink *ptm_sink_digest_create(uint64_t every, const char *path
 PTM_API struct ptm_sink *ptm_sink_stat_create(bool json, const char *path, struct ptm_error *err);
 
 /* Add what the run cost to a report of ptm_sink_stat_create(): to be called after the run, before
- * ptm_sink_finish(). JSON has it under `run`; the table does not, because it is not the same twice:
- * then one line goes to standard error. Does nothing to other sinks. */
+ * ptm_sink_finish(). JSON has it under `run`; the table does not, because it is not the same twice.
+ * Does nothing to other sinks. */
 PTM_API void ptm_sink_stat_run(struct ptm_sink *sink, const struct ptm_run_stats *stats);
 
 /* Packets, one a line: offset, name, payload.  Nothing is decoded. */

@@ -91,7 +91,7 @@ static int run_sink(const struct cli_job *job, struct ptm_session *session, stru
 static void summarize(const struct cli_job *job, size_t streams, const struct ptm_run_stats *stats)
 {
 	double seconds = stats->seconds > 1e-9 ? stats->seconds : 1e-9;
-	char bytes[16], rate[16], insns[96] = "", speed[48];
+	char bytes[16], rate[16], insns[96] = "", speed[48], overflows[48] = "";
 
 	(void)cli_bytes(stats->bytes, bytes, sizeof(bytes));
 	if (job->decodes) {
@@ -99,6 +99,9 @@ static void summarize(const struct cli_job *job, size_t streams, const struct pt
 			       ", %" PRIu64 " instruction%s, %" PRIu64 " gap%s", stats->insns,
 			       stats->insns == 1 ? "" : "s", stats->gaps,
 			       stats->gaps == 1 ? "" : "s");
+		if (stats->overflows > 0)
+			(void)snprintf(overflows, sizeof(overflows), ", %" PRIu64 " overflow%s",
+				       stats->overflows, stats->overflows == 1 ? "" : "s");
 		(void)snprintf(speed, sizeof(speed), "%.1f M instructions/s",
 			       (double)stats->insns / seconds / 1e6);
 	} else {
@@ -106,8 +109,8 @@ static void summarize(const struct cli_job *job, size_t streams, const struct pt
 			speed, sizeof(speed), "%s/s",
 			cli_bytes((uint64_t)((double)stats->bytes / seconds), rate, sizeof(rate)));
 	}
-	cli_say("%zu stream%s, %s%s, %.2f s (%s), %u worker%s", streams, streams == 1 ? "" : "s",
-		bytes, insns, stats->seconds, speed, stats->workers,
+	cli_say("%zu stream%s, %s%s%s, %.2f s (%s), %u worker%s", streams, streams == 1 ? "" : "s",
+		bytes, insns, overflows, stats->seconds, speed, stats->workers,
 		stats->workers == 1 ? "" : "s");
 }
 
@@ -158,5 +161,5 @@ out:
 		return report(job, &err, sig);
 	if (!opts->quiet)
 		summarize(job, streams, &stats);
-	return opts->strict && stats.gaps > 0 ? CLI_EXIT_GAPS : 0;
+	return opts->strict && stats.gaps + stats.overflows > 0 ? CLI_EXIT_GAPS : 0;
 }

@@ -76,6 +76,7 @@ int ptm_emit_event(struct ptm_emit *emit, const struct ptm_event *ev, struct ptm
 	emit->events[emit->nevents++].step = (uint32_t)emit->nsteps;
 	emit->open = false;
 	emit->tally.events++;
+	emit->tally.overflows += ev->kind == PTM_EV_OVERFLOW;
 	return 0;
 }
 
@@ -128,6 +129,7 @@ void ptm_tally_add(struct ptm_tally *sum, const struct ptm_tally *part)
 	sum->call += part->call;
 	sum->far += part->far;
 	sum->events += part->events;
+	sum->overflows += part->overflows;
 	for (unsigned i = 0; i < PTM_PKT_KINDS; i++) {
 		sum->packets[i] += part->packets[i];
 		sum->packet_bytes[i] += part->packet_bytes[i];
@@ -141,4 +143,9 @@ void ptm_tally_add(struct ptm_tally *sum, const struct ptm_tally *part)
 	sum->frame_min = min_nonzero(sum->frame_min, part->frame_min);
 	if (part->frame_max > sum->frame_max)
 		sum->frame_max = part->frame_max;
+	sum->frame_sum += part->frame_sum;
+	sum->frame_n += part->frame_n;
+	sum->tsc_min = min_nonzero(sum->tsc_min, part->tsc_min);
+	if (part->tsc_max > sum->tsc_max)
+		sum->tsc_max = part->tsc_max;
 }

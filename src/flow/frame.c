@@ -67,6 +67,24 @@ static bool libipt_knows(unsigned kind)
 	       kind != PTM_PKT_CFE && kind != PTM_PKT_EVD && kind != PTM_PKT_TRIG;
 }
 
+static void note_tsc(struct ptm_tally *tally, uint64_t tsc)
+{
+	if (tally->tsc_min == 0 || tsc < tally->tsc_min)
+		tally->tsc_min = tsc;
+	if (tsc > tally->tsc_max)
+		tally->tsc_max = tsc;
+}
+
+static void note_spacing(struct ptm_tally *tally, uint64_t bytes)
+{
+	if (tally->frame_min == 0 || bytes < tally->frame_min)
+		tally->frame_min = bytes;
+	if (bytes > tally->frame_max)
+		tally->frame_max = bytes;
+	tally->frame_sum += bytes;
+	tally->frame_n++;
+}
+
 struct ptm_frame_scan ptm_frame_scan(const struct ptm_frame *frame, struct ptm_tally *tally)
 {
 	struct ptm_frame_scan scan = {.status = PTM_LEX_OK, .unsupported = SIZE_MAX};
@@ -81,6 +99,8 @@ struct ptm_frame_scan ptm_frame_scan(const struct ptm_frame *frame, struct ptm_t
 			tally->tnt_bits += pkt.n;
 		else if (!libipt_knows(pkt.kind) && scan.unsupported == SIZE_MAX)
 			scan.unsupported = (size_t)(lx.pos - frame->data) - pkt.size;
+		else if (pkt.kind == PTM_PKT_TSC)
+			note_tsc(tally, pkt.payload);
 		if (pkt.kind == PTM_PKT_OVF) {
 			scan.has_ovf = true;
 			scan.ovf_at = (size_t)(lx.pos - frame->data) - pkt.size;
@@ -94,12 +114,8 @@ struct ptm_frame_scan ptm_frame_scan(const struct ptm_frame *frame, struct ptm_t
 	if (scan.status != PTM_LEX_END)
 		scan.ovf_last = false;
 	tally->frames++;
-	if (frame->next != NULL) {
-		if (tally->frame_min == 0 || frame->len < tally->frame_min)
-			tally->frame_min = frame->len;
-		if (frame->len > tally->frame_max)
-			tally->frame_max = frame->len;
-	}
+	if (frame->next != NULL)
+		note_spacing(tally, frame->len);
 	return scan;
 }
 

@@ -45,13 +45,16 @@ struct ptm_tally {
 	uint64_t call;     /* near calls, direct and indirect */
 	uint64_t far;      /* far transfers */
 	uint64_t events;
+	uint64_t overflows; /* of the events */
 	uint64_t packets[PTM_PKT_KINDS];
 	uint64_t packet_bytes[PTM_PKT_KINDS];
 	uint64_t tnt_bits;
 	uint64_t bytes[PTM_BYTES_CLASSES];
 	uint64_t gaps[PTM_GAP_KINDS];
-	uint64_t frames;               /* PSBs from which decoding started */
-	uint64_t frame_min, frame_max; /* bytes from one PSB to the next; 0 if none */
+	uint64_t frames; /* PSBs from which decoding started */
+	/* Bytes from one PSB to the next, and how many there are of these; 0 if none. */
+	uint64_t frame_min, frame_max, frame_sum, frame_n;
+	uint64_t tsc_min, tsc_max; /* of the TSC packets; 0 if there is none */
 };
 
 void ptm_tally_add(struct ptm_tally *sum, const struct ptm_tally *part);

@@ -182,10 +182,12 @@ static int switch_stream(struct run *run, bool more, size_t stream, struct ptm_e
 static int deliver_result(struct run *run, const struct ptm_job_result *result,
 			  struct ptm_error *err)
 {
-	const struct ptm_segment_end end = {.offset = result->offset,
-					    .size = result->bytes,
-					    .digest = result->digest,
-					    .tally = &result->tally};
+	const struct ptm_segment_end end = {
+		.offset = result->offset,
+		.size = result->bytes,
+		.digest = result->digest,
+		.tsc_hz = run->session->streams.v[result->stream].timing.nom_freq * 100e6,
+		.tally = &result->tally};
 
 	if (result->status < 0) {
 		*err = result->err;
@@ -201,6 +203,7 @@ static int deliver_result(struct run *run, const struct ptm_job_result *result,
 		run->stats->bytes += result->tally.bytes[i];
 	for (unsigned i = 0; i < PTM_GAP_KINDS; i++)
 		run->stats->gaps += result->tally.gaps[i];
+	run->stats->overflows += result->tally.overflows;
 	return 0;
 }
 

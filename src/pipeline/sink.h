@@ -34,6 +34,7 @@ struct ptm_segment_end {
 	uint64_t size; /* bytes of the stream that were claimed for it; they add up to the stream's
 			  size */
 	struct ptm_digest digest; /* of the segment's instructions */
+	double tsc_hz;            /* nominal frequency of the stream's TSC; 0: not known */
 	const struct ptm_tally *tally;
 };
 

@@ -41,20 +41,10 @@ static int stat_segment_end(struct ptm_sink *sink, const struct ptm_segment_end 
 
 	(void)err;
 	stream->size += end->size;
+	stream->tsc_hz = end->tsc_hz;
 	ptm_digest_append(&stream->digest, &end->digest);
 	ptm_tally_add(&stream->tally, end->tally);
 	return 0;
-}
-
-static void print_run(const struct ptm_run_stats *run)
-{
-	double s = run->seconds > 0 ? run->seconds : 1e-9;
-
-	fprintf(stderr,
-		"run: %.3f s wall, %.3f s CPU, %u workers (%u pinned), %.1f MB/s of trace, %.1f M "
-		"instructions/s\n",
-		run->seconds, run->cpu_seconds, run->workers, run->pinned,
-		(double)run->bytes / s / 1e6, (double)run->insns / s / 1e6);
 }
 
 static int stat_finish(struct ptm_sink *sink, struct ptm_error *err)
@@ -76,10 +66,7 @@ static int stat_finish(struct ptm_sink *sink, struct ptm_error *err)
 		PTM_TRY(ptm_stat_print_json(&stat, ss->file.out, err));
 	else
 		PTM_TRY(ptm_stat_print_table(&stat, ss->file.out, err));
-	PTM_TRY(ptm_file_sink_finish(sink, err));
-	if (ss->has_run && !ss->json)
-		print_run(&ss->run);
-	return 0;
+	return ptm_file_sink_finish(sink, err);
 }
 
 static void stat_destroy(struct ptm_sink *sink)

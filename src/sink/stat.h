@@ -18,6 +18,7 @@ struct ptm_stat_stream {
 	char *name;    /* owned; NULL: the total */
 	uint64_t size; /* bytes */
 	struct ptm_digest digest;
+	double tsc_hz; /* 0: not known */
 	struct ptm_tally tally;
 };
 

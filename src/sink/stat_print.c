@@ -20,6 +20,8 @@ struct derived {
 	uint64_t accounted; /* sum of the byte classes */
 	uint64_t gaps;
 	double bits_per_branch, bytes_per_insn, frame_mean; /* NAN: does not apply */
+	double seconds; /* from the first TSC packet to the last, which is a PSB's length short; NAN
+			 */
 };
 
 static double ratio(double a, uint64_t b)
@@ -38,9 +40,10 @@ static struct derived derive(const struct ptm_stat_stream *stream)
 		d.gaps += t->gaps[i];
 	d.bits_per_branch = ratio((double)stream->size * 8, d.branches);
 	d.bytes_per_insn = ratio((double)stream->size, t->insns);
-	d.frame_mean =
-		ratio((double)(d.accounted - t->bytes[PTM_BYTES_HEAD] - t->bytes[PTM_BYTES_LOST]),
-		      t->frames);
+	d.frame_mean = ratio((double)t->frame_sum, t->frame_n);
+	d.seconds = stream->tsc_hz > 0 && t->tsc_max > t->tsc_min
+			    ? (double)(t->tsc_max - t->tsc_min) / stream->tsc_hz
+			    : NAN;
 	return d;
 }
 
@@ -82,6 +85,27 @@ static struct ptm_json *json_psbs(const struct ptm_tally *t, const struct derive
 	ptm_json_set_u64(j, "min", t->frame_min);
 	ptm_json_set_double(j, "mean", d->frame_mean);
 	ptm_json_set_u64(j, "max", t->frame_max);
+	return j;
+}
+
+/* Advice on the size of a ring buffer: how long a GiB of this trace lasts. */
+static double ring_seconds(const struct ptm_stat_stream *stream, const struct derived *d)
+{
+	return d->seconds / (double)stream->size * (double)(1u << 30);
+}
+
+static struct ptm_json *json_time(const struct ptm_stat_stream *stream, const struct derived *d)
+{
+	struct ptm_json *j = ptm_json_object();
+
+	ptm_json_set_u64(j, "tsc_first", stream->tally.tsc_min);
+	ptm_json_set_u64(j, "tsc_last", stream->tally.tsc_max);
+	if (!isnan(d->seconds)) {
+		ptm_json_set_double(j, "seconds", d->seconds);
+		ptm_json_set_double(j, "trace_mb_per_second",
+				    (double)stream->size / 1e6 / d->seconds);
+		ptm_json_set_double(j, "ring_1_gib_seconds", ring_seconds(stream, d));
+	}
 	return j;
 }
 
@@ -127,7 +151,10 @@ static struct ptm_json *json_stream(const struct ptm_stat_stream *stream)
 	ptm_json_set_double(j, "trace_bytes_per_instruction", d.bytes_per_insn);
 	ptm_json_set(j, "packets", json_packets(t));
 	ptm_json_set(j, "psb_spacing", json_psbs(t, &d));
+	if (stream->name != NULL && t->tsc_max > 0)
+		ptm_json_set(j, "time", json_time(stream, &d));
 	ptm_json_set_u64(j, "events", t->events);
+	ptm_json_set_u64(j, "overflows", t->overflows);
 	ptm_json_set(j, "gaps", json_gaps(t, &d));
 	ptm_json_set(j, "bytes", json_bytes(stream, &d));
 	return j;
@@ -197,6 +224,7 @@ static int put_flow(const struct ptm_stat_stream *stream, const struct derived *
 	PTM_TRY(put_double(out, "trace bits a branch", d->bits_per_branch, err));
 	PTM_TRY(put_double(out, "trace bytes an instruction", d->bytes_per_insn, err));
 	PTM_TRY(put_u64(out, "events", t->events, err));
+	PTM_TRY(put_u64(out, "overflows", t->overflows, err));
 	PTM_TRY(put_u64(out, "gaps", d->gaps, err));
 	for (unsigned i = 0; i < PTM_GAP_KINDS; i++) {
 		if (t->gaps[i] > 0)
@@ -220,6 +248,17 @@ static int put_packets(const struct ptm_tally *t, const struct derived *d, struc
 					       ptm_pkt_name(i), t->packets[i], t->packet_bytes[i]));
 	}
 	return 0;
+}
+
+static int put_time(const struct ptm_stat_stream *stream, const struct derived *d,
+		    struct ptm_out *out, struct ptm_error *err)
+{
+	if (stream->name == NULL || isnan(d->seconds))
+		return 0;
+	PTM_TRY(put_double(out, "seconds of trace", d->seconds, err));
+	PTM_TRY(put_double(out, "MB of trace a second", (double)stream->size / 1e6 / d->seconds,
+			   err));
+	return put_double(out, "seconds in a 1 GiB ring", ring_seconds(stream, d), err);
 }
 
 static int put_bytes(const struct ptm_stat_stream *stream, const struct derived *d,
@@ -247,6 +286,7 @@ static int put_stream(const struct ptm_stat_stream *stream, struct ptm_out *out,
 		PTM_TRY(ptm_out_printf(out, err, "total\n"));
 	PTM_TRY(put_flow(stream, &d, out, err));
 	PTM_TRY(put_packets(&stream->tally, &d, out, err));
+	PTM_TRY(put_time(stream, &d, out, err));
 	return put_bytes(stream, &d, out, err);
 }
 

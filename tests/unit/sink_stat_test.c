@@ -22,7 +22,11 @@ static const struct ptm_tally tallies[2] = {
 	 .bytes = {[PTM_BYTES_DECODED] = 300, [PTM_BYTES_HEAD] = 100, [PTM_BYTES_PADDING] = 20},
 	 .frames = 2,
 	 .frame_min = 120,
-	 .frame_max = 200},
+	 .frame_max = 200,
+	 .frame_sum = 320,
+	 .frame_n = 2,
+	 .tsc_min = 5000000,
+	 .tsc_max = 9000000},
 	{.insns = 100,
 	 .cond = 20,
 	 .ret = 4,
@@ -30,6 +34,7 @@ static const struct ptm_tally tallies[2] = {
 	 .call = 3,
 	 .far = 1,
 	 .events = 2,
+	 .overflows = 1,
 	 .packets = {[PTM_PKT_PSB] = 1, [PTM_PKT_OVF] = 3},
 	 .packet_bytes = {[PTM_PKT_PSB] = 16, [PTM_PKT_OVF] = 6},
 	 .tnt_bits = 20,
@@ -37,7 +42,9 @@ static const struct ptm_tally tallies[2] = {
 	 .gaps = {[PTM_GAP_NO_IMAGE] = 2, [PTM_GAP_BAD_PACKET] = 1},
 	 .frames = 1,
 	 .frame_min = 0,
-	 .frame_max = 0},
+	 .frame_max = 0,
+	 .tsc_min = 4000000,
+	 .tsc_max = 7000000},
 };
 
 static void feed(struct ptm_sink *sink, const char *name, uint64_t missing)
@@ -46,6 +53,7 @@ static void feed(struct ptm_sink *sink, const char *name, uint64_t missing)
 	for (unsigned i = 0; i < 2; i++) {
 		struct ptm_segment_end end = {.size = i == 0 ? 420 : 580 + missing,
 					      .digest = {1, PTM_DIGEST_K, 0xabc + i},
+					      .tsc_hz = 2e9,
 					      .tally = &tallies[i]};
 
 		assert_int_equal(sink->ops->segment_end(sink, &end, NULL), 0);
@@ -149,6 +157,7 @@ static void check_stream(struct json_object *j, const char *at, uint64_t times)
 		{"packets/ovf/count", 3},
 		{"psb_spacing/count", 3},
 		{"events", 7},
+		{"overflows", 1},
 		{"gaps/total", 3},
 		{"gaps/no image", 2},
 		{"gaps/bad packet", 1},
@@ -169,7 +178,7 @@ static void check_stream(struct json_object *j, const char *at, uint64_t times)
 	assert_int_equal(get_u64(s, "psb_spacing/min"), 120);
 	assert_int_equal(get_u64(s, "psb_spacing/max"), 200);
 	assert_true(get_double(s, "psb_spacing/mean") ==
-		    300.0); /* 900 bytes behind the head, 3 PSBs */
+		    160.0); /* 320 bytes, 2 PSBs with a next one */
 	assert_true(get_double(s, "trace_bits_per_branch") == 100.0);
 	assert_true(get_double(s, "trace_bytes_per_instruction") == 2.5);
 	assert_true(json_object_get_boolean(get(s, "bytes/exact")));
@@ -188,6 +197,12 @@ static void test_json_one(void **state)
 	assert_string_equal(json_object_get_string(get(j, "streams/0/name")), "a.pt");
 	(void)sprintf(digest, "0x%016llx", (unsigned long long)(0xabcu * PTM_DIGEST_K + 0xabd));
 	assert_string_equal(json_object_get_string(get(j, "streams/0/digest")), digest);
+	/* 5 M ticks at 2 GHz, 1000 bytes. */
+	assert_int_equal(get_u64(j, "streams/0/time/tsc_first"), 4000000);
+	assert_int_equal(get_u64(j, "streams/0/time/tsc_last"), 9000000);
+	assert_true(get_double(j, "streams/0/time/seconds") == 0.0025);
+	assert_true(get_double(j, "streams/0/time/trace_mb_per_second") == 0.4);
+	assert_true(fabs(get_double(j, "streams/0/time/ring_1_gib_seconds") - 2684.35456) < 1e-6);
 	assert_null(get(j, "total"));
 	assert_null(get(j, "run"));
 	json_object_put(j);
@@ -280,18 +295,22 @@ static void test_table(void **state)
 		"  trace bits a branch               100.000\n"
 		"  trace bytes an instruction          2.500\n"
 		"  events                                  7\n"
+		"  overflows                               1\n"
 		"  gaps                                    3\n"
 		"    bad packet                            1\n"
 		"    no image                              2\n"
 		"  psbs                                    3\n"
 		"    least bytes apart                   120\n"
-		"    mean                            300.000\n"
+		"    mean                            160.000\n"
 		"    most                                200\n"
 		"  packets                             count          bytes\n"
 		"    pad                                  20             20\n"
 		"    psb                                   3             48\n"
 		"    tnt.8                                 8              8\n"
 		"    ovf                                   3              6\n"
+		"  seconds of trace                    0.003\n"
+		"  MB of trace a second                0.400\n"
+		"  seconds in a 1 GiB ring          2684.355\n"
 		"  bytes\n"
 		"    decoded                             700\n"
 		"    head                                100\n"
