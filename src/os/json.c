@@ -7,6 +7,8 @@
  */
 #include "os/json.h"
 
+#include "os/utf8.h"
+
 #include <json-c/json.h>
 
 #include <inttypes.h>
@@ -51,34 +53,6 @@ void ptm_json_destroy(struct ptm_json *json)
 	free(json);
 }
 
-/* Length of the UTF-8 sequence at @s, 0 if it is none (Unicode, table 3-7: no overlong forms, no
- * surrogates). */
-static size_t utf8_len(const unsigned char *s)
-{
-	unsigned char low = 0x80, high = 0xbf;
-	size_t len;
-
-	if (s[0] < 0x80)
-		return 1;
-	if (s[0] < 0xc2 || s[0] > 0xf4)
-		return 0;
-	len = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
-	if (s[0] == 0xe0)
-		low = 0xa0;
-	else if (s[0] == 0xed)
-		high = 0x9f;
-	else if (s[0] == 0xf0)
-		low = 0x90;
-	else if (s[0] == 0xf4)
-		high = 0x8f;
-	/* The terminating NUL is no continuation byte: this stops at it. */
-	for (size_t i = 1; i < len; i++, low = 0x80, high = 0xbf) {
-		if (s[i] < low || s[i] > high)
-			return 0;
-	}
-	return len;
-}
-
 /* A copy of @s in which every byte outside UTF-8 is U+FFFD; NULL when out of memory. */
 static char *clean(const char *s)
 {
@@ -89,7 +63,7 @@ static char *clean(const char *s)
 	if (copy == NULL)
 		return NULL;
 	while (*from != '\0') {
-		size_t len = utf8_len(from);
+		size_t len = ptm_utf8_len(from);
 
 		if (len == 0) {
 			memcpy(to, "\xef\xbf\xbd", 3);
