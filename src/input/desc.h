@@ -53,6 +53,7 @@ struct ptm_desc_stream {
 	uint64_t digest; /* XXH3-64 of the file, if has_digest (captures) */
 	uint64_t bytes;  /* size of the file, if has_digest */
 	bool has_digest;
+	char *truth;                              /* path of the file of truths; NULL: none */
 	PTM_VEC(struct ptm_desc_switch) switches; /* per-CPU traces: in order of time */
 };
 
@@ -88,5 +89,9 @@ enum ptm_desc_kind ptm_desc_probe(const char *path);
  * missing").  A path that leaves a capture's directory is PTM_E_FORMAT. */
 int ptm_desc_read(struct ptm_desc *desc, const char *path, enum ptm_desc_kind kind,
 		  struct ptm_error *err);
+
+/* Is the file of a stream of the size and digest that its capture states?  Reads all of it.  0 also
+ * if nothing is stated; else -PTM_E_FORMAT. */
+int ptm_desc_check_stream(const struct ptm_desc_stream *stream, struct ptm_error *err);
 
 #endif
