@@ -5,12 +5,11 @@
 #ifndef PTM_IMAGE_SPACE_BUILD_H
 #define PTM_IMAGE_SPACE_BUILD_H
 
+#include "image/build_id.h"
 #include "image/space.h"
 #include "os/file.h"
 
 #include <sys/types.h>
-
-#define PTM_BUILD_ID_MAX 64 /* bytes; SHA-1 has 20 */
 
 /* A mapped file, shared by all its names and uses. */
 struct ptm_image {
@@ -44,8 +43,5 @@ int ptm_space_map_missing(struct ptm_space *space, const char *path, uint64_t be
 /* The image called @path is wanted with this build-id ("": any). */
 int ptm_space_expect(struct ptm_space *space, const char *path, const char *build_id,
 		     struct ptm_error *err);
-
-/* Hex build-id of an ELF file in memory, "" if it is none or has none. */
-void ptm_elf_build_id(const struct ptm_map *map, char out[2 * PTM_BUILD_ID_MAX + 1]);
 
 #endif
