@@ -34,7 +34,7 @@ for when in always never auto; do
 done
 
 # On a terminal by itself, but not where the data go to the same terminal.
-if command -v script >/dev/null; then
+if script -qec true /dev/null </dev/null >/dev/null 2>&1; then
 	shown="ptmill dump (on a terminal)"
 	args="{ cat $(printf %q "$data/trace.pt"); sleep 0.9; } | $(printf %q "$PTMILL") dump -"
 	script -qec "$args -o result" /dev/null </dev/null >.tty
@@ -43,5 +43,7 @@ if command -v script >/dev/null; then
 	! grep -q $'\e' .tty || fail "progress among the data on a terminal"
 	script -qec "$args -o result --quiet" /dev/null </dev/null >.tty
 	[ ! -s .tty ] || fail "--quiet is not"
+else
+	echo "skipped: progress on a terminal: script(1) finds no pseudo-terminal here"
 fi
 finish
