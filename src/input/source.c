@@ -55,13 +55,13 @@ struct ptm_source *ptm_sources_new(struct ptm_sources *sources, struct ptm_file 
 	return source;
 }
 
-static bool has_path(const struct ptm_sources *sources, const char *path)
+static struct ptm_file *find_file(const struct ptm_sources *sources, const char *path)
 {
 	for (size_t i = 0; i < sources->files.n; i++) {
 		if (strcmp(ptm_file_path(sources->files.v[i]), path) == 0)
-			return true;
+			return sources->files.v[i];
 	}
-	return false;
+	return NULL;
 }
 
 static int is_perf(struct ptm_file *file, struct ptm_error *err)
@@ -81,7 +81,7 @@ static int is_perf(struct ptm_file *file, struct ptm_error *err)
 static int open_file(struct ptm_sources *sources, const char *path, struct ptm_file **file,
 		     struct ptm_error *err)
 {
-	if (has_path(sources, path))
+	if (find_file(sources, path) != NULL)
 		return PTM_FAIL(err, PTM_E_USAGE, "%s: named twice", path);
 	*file = ptm_file_open(path, err);
 	if (*file == NULL)
@@ -121,9 +121,11 @@ int ptm_sources_add(struct ptm_sources *sources, const char *path, struct ptm_er
 int ptm_sources_add_as(struct ptm_sources *sources, const char *path, const char *name,
 		       struct ptm_error *err)
 {
-	struct ptm_file *file;
+	struct ptm_file *file = find_file(sources, path);
 
-	PTM_TRY(open_file(sources, path, &file, err));
+	/* A bundle may say that two threads share a trace. */
+	if (file == NULL || !ptm_file_is_seekable(file))
+		PTM_TRY(open_file(sources, path, &file, err));
 	return add_raw(sources, file, name, err);
 }
 

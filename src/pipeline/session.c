@@ -62,6 +62,7 @@ void ptm_session_destroy(struct ptm_session *session)
 		ptm_space_destroy(session->spaces.v[i]);
 	for (size_t i = 0; i < session->streams.n; i++)
 		free(session->streams.v[i].images.entries.v);
+	ptm_session_free_descs(session);
 	free(session->spaces.v);
 	free(session->streams.v);
 	(void)pthread_mutex_destroy(&session->lock);
@@ -70,6 +71,10 @@ void ptm_session_destroy(struct ptm_session *session)
 
 int ptm_session_add_input(struct ptm_session *session, const char *path, struct ptm_error *err)
 {
+	enum ptm_desc_kind kind = ptm_desc_probe(path);
+
+	if (kind != PTM_DESC_NONE)
+		return ptm_session_add_described(session, path, kind, err);
 	PTM_TRY(ptm_sources_add(session->sources, path, err));
 	while (session->streams.n < ptm_sources_count(session->sources)) {
 		struct ptm_stream_context stream = {.images = {.first = session->space},
@@ -197,6 +202,8 @@ int ptm_session_seal(struct ptm_session *session, struct ptm_error *err)
 	if (session->sealed)
 		return 0;
 	session->sealed = true;
+	for (size_t i = 0; i < session->spaces.n; i++)
+		PTM_TRY(ptm_space_seal(session->spaces.v[i], err));
 	return ptm_space_seal(session->space, err);
 }
 

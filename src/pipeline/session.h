@@ -7,6 +7,7 @@
 
 #include "flow/engine.h"
 #include "image/space.h"
+#include "input/desc.h"
 #include "input/source.h"
 #include "pipeline/ring.h"
 #include "ptmill/session.h"
@@ -20,11 +21,21 @@ struct ptm_session {
 	struct ptm_sources *sources;
 	struct ptm_space *space;            /* of the images that options name */
 	PTM_VEC(struct ptm_space *) spaces; /* owned; of the processes of bundles and captures */
+	PTM_VEC(struct ptm_desc *) descs;   /* owned; of bundles and captures */
 	PTM_VEC(struct ptm_stream_context) streams; /* one a source */
 	bool sealed;
 	atomic_bool cancel;    /* written by anyone, read by workers: relaxed, it only asks */
 	pthread_mutex_t lock;  /* guards `ring` against a cancel while the run ends */
 	struct ptm_ring *ring; /* while running */
 };
+
+/* Add the streams and processes of a bundle or a capture. */
+int ptm_session_add_described(struct ptm_session *session, const char *path,
+			      enum ptm_desc_kind kind, struct ptm_error *err);
+
+/* Are the files of captures what their capture.json says? */
+int ptm_session_check_streams(const struct ptm_session *session, struct ptm_error *err);
+
+void ptm_session_free_descs(struct ptm_session *session);
 
 #endif
