@@ -58,6 +58,7 @@ struct ptm_record_config {
 	uint64_t max_instructions; /* stop recording after so many, let the program run on; 0: no
 				      limit */
 	uint64_t seed;             /* of every choice above */
+	bool compress;             /* the trace by zstd */
 };
 
 /* Clocks of the recorded CPU, for decoders: TSC ticks are crystal ticks times EBX / EAX. */
@@ -84,6 +85,7 @@ PTM_API void ptm_record_config_init(struct ptm_record_config *config);
 
 /* Run @argv (found by PATH) to its end and write the capture directory @out_dir, which must not
  * exist.  It is made beside its final place and renamed when complete: on failure nothing is left.
+ * Process and thread are called 1 in it, so that the same program gives the same capture.
  * The program shares our standard streams and environment; its exit code is in @result, which may
  * be NULL.
  *

@@ -20,7 +20,8 @@ enum {
 	KEY_OVF_PERIOD,
 	KEY_IRQ_PERIOD,
 	KEY_MAX_INSTRUCTIONS,
-	KEY_SEED
+	KEY_SEED,
+	KEY_COMPRESS
 };
 
 struct record {
@@ -39,6 +40,7 @@ static const struct argp_option options[] = {
 	 0},
 	{"max-instructions", KEY_MAX_INSTRUCTIONS, "N", 0,
 	 "Stop recording after N instructions and let the program run on", 0},
+	{"compress", KEY_COMPRESS, NULL, 0, "Compress the trace with zstd", 0},
 	{"quiet", 'q', NULL, 0, "No summary at the end", 0},
 	{"ret-comp", KEY_RET_COMP, "WHEN", 0,
 	 "Compress returns: on (the default), sdm (wherever the SDM allows it), off", 1},
@@ -137,6 +139,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_TNT64:
 		cmd->config.tnt64 = true;
+		return 0;
+	case KEY_COMPRESS:
+		cmd->config.compress = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		/* The program's own options are not ours. */

@@ -2,88 +2,121 @@
  *
  * capture.c - the directory that a recording is written to.
  *
- * Mappings are kept in the order in which they appeared; each names a file below images/.  Files
- * are copied when they are first seen mapped, memory without a file when it is first seen and again
- * at the end.  Everything lies in a temporary directory beside the final one until it is committed.
+ * Everything lies in a temporary directory beside the final one until it is committed; capture.json
+ * is written last.
  */
 #include "record/capture.h"
 
+#include "os/hash.h"
+#include "os/json.h"
+#include "os/zst_write.h"
+#include "record/images.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
-enum { CHUNK = 1 << 16 };
-
-struct mapping {
-	uint64_t begin, end, offset;
-	char *path;  /* owned; begins with '/', below images/ */
-	bool memory; /* no file: dumped */
-};
+#define STREAM     "tid1"
+#define TRUTH_FILE "truth/" STREAM ".txt"
 
 struct ptm_capture {
-	char *out, *tmp; /* owned */
-	FILE *trace;
+	struct ptm_record_config config;
+	char *out, *tmp;   /* owned */
+	char *stream_path; /* owned */
+	/* One of these is open until the commit. */
+	FILE *plain;
+	struct ptm_zst_out *packed;
 	struct ptm_error *err;
 	bool made;      /* the temporary directory exists */
 	bool committed; /* ... under its final name */
-	PTM_VEC(struct mapping) maps;
-	uint8_t chunk[CHUNK];
+	struct ptm_images images;
 };
 
-static int fail_path(struct ptm_capture *cap, const char *what, const char *path)
+static int no_memory(struct ptm_error *err)
 {
-	int e = errno;
-	enum ptm_err code = ptm_error_from_errno(e);
-
-	return PTM_FAIL(cap->err, code == PTM_E_NOSPACE || code == PTM_E_NOMEM ? code : PTM_E_IO,
-			"Cannot %s \"%s\": %s", what, path, strerror(e));
+	return PTM_FAIL(err, PTM_E_NOMEM, "Cannot write the capture: out of memory");
 }
 
-static int no_memory(struct ptm_capture *cap)
+/* The path of @name in the temporary directory; NULL when out of memory. */
+static char *path_of(const struct ptm_capture *cap, const char *name)
 {
-	return PTM_FAIL(cap->err, PTM_E_NOMEM, "Cannot write the capture: out of memory");
+	char *path;
+
+	return asprintf(&path, "%s/%s", cap->tmp, name) < 0 ? NULL : path;
 }
 
-struct ptm_capture *ptm_capture_create(const char *out_dir, struct ptm_error *err)
+static const char *stream_file(const struct ptm_capture *cap)
+{
+	return cap->config.compress ? "streams/" STREAM ".pt.zst" : "streams/" STREAM ".pt";
+}
+
+static int make_dir(struct ptm_capture *cap, const char *path)
+{
+	if (path == NULL)
+		return no_memory(cap->err);
+	return mkdir(path, 0777) != 0 ? ptm_rec_fail(cap->err, "make directory", path) : 0;
+}
+
+static int make_dirs(struct ptm_capture *cap)
+{
+	static const char *const names[] = {"streams", "truth"};
+	char *path;
+	int ret;
+
+	PTM_TRY(make_dir(cap, cap->tmp));
+	cap->made = true;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		path = path_of(cap, names[i]);
+		ret = make_dir(cap, path);
+		free(path);
+		PTM_TRY(ret);
+	}
+	path = path_of(cap, "images");
+	ptm_images_init(&cap->images, path, cap->err);
+	return make_dir(cap, path);
+}
+
+static int open_stream(struct ptm_capture *cap)
+{
+	cap->stream_path = path_of(cap, stream_file(cap));
+	if (cap->stream_path == NULL)
+		return no_memory(cap->err);
+	if (cap->config.compress) {
+		cap->packed = ptm_zst_out_open(cap->stream_path, cap->err);
+		return cap->packed != NULL ? 0 : -(int)cap->err->code;
+	}
+	cap->plain = fopen(cap->stream_path, "wbxe");
+	return cap->plain != NULL ? 0 : ptm_rec_fail(cap->err, "create", cap->stream_path);
+}
+
+struct ptm_capture *ptm_capture_create(const char *out_dir, const struct ptm_record_config *config,
+				       struct ptm_error *err)
 {
 	struct ptm_capture *cap = calloc(1, sizeof(*cap));
 	size_t len = strlen(out_dir);
-	char path[PATH_MAX];
 	struct stat sb;
 
 	while (len > 1 && out_dir[len - 1] == '/')
 		len--;
 	if (cap == NULL || (cap->out = strndup(out_dir, len)) == NULL ||
 	    asprintf(&cap->tmp, "%s.tmp-%d", cap->out, (int)getpid()) < 0) {
-		(void)PTM_FAIL(err, PTM_E_NOMEM, "Cannot write the capture: out of memory");
+		(void)no_memory(err);
 		goto fail;
 	}
 	cap->err = err;
+	cap->config = *config;
 	if (lstat(cap->out, &sb) == 0) {
 		(void)PTM_FAIL(err, PTM_E_USAGE, "Cannot write capture \"%s\": it exists already",
 			       cap->out);
 		goto fail;
 	}
-	(void)snprintf(path, sizeof(path), "%s/trace.pt", cap->tmp);
-	if (mkdir(cap->tmp, 0777) != 0) {
-		(void)fail_path(cap, "make directory", cap->tmp);
-		goto fail;
-	}
-	cap->made = true;
-	cap->trace = fopen(path, "wbxe");
-	if (cap->trace == NULL) {
-		(void)fail_path(cap, "create", path);
-		goto fail;
-	}
-	return cap;
+	if (make_dirs(cap) == 0 && open_stream(cap) == 0)
+		return cap;
 fail:
 	ptm_capture_destroy(cap);
 	return NULL;
@@ -102,13 +135,13 @@ void ptm_capture_destroy(struct ptm_capture *cap)
 {
 	if (cap == NULL)
 		return;
-	if (cap->trace != NULL)
-		(void)fclose(cap->trace);
+	if (cap->plain != NULL)
+		(void)fclose(cap->plain);
+	ptm_zst_out_abort(cap->packed);
 	if (cap->made && !cap->committed)
 		(void)nftw(cap->tmp, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-	for (size_t i = 0; i < cap->maps.n; i++)
-		free(cap->maps.v[i].path);
-	free(cap->maps.v);
+	ptm_images_fini(&cap->images);
+	free(cap->stream_path);
 	free(cap->out);
 	free(cap->tmp);
 	free(cap);
@@ -118,188 +151,39 @@ int ptm_capture_write(void *ctx, const uint8_t *bytes, size_t len)
 {
 	struct ptm_capture *cap = ctx;
 
-	return fwrite(bytes, 1, len, cap->trace) == len
+	if (cap->packed != NULL)
+		return ptm_zst_out_write(cap->packed, bytes, len, cap->err);
+	return fwrite(bytes, 1, len, cap->plain) == len
 		       ? 0
-		       : fail_path(cap, "write the trace in", cap->tmp);
-}
-
-/* Create images/PATH and its directories. */
-static FILE *create_image(struct ptm_capture *cap, const char *image)
-{
-	char path[PATH_MAX];
-	int n = snprintf(path, sizeof(path), "%s/images%s", cap->tmp, image);
-	FILE *f;
-
-	if (n < 0 || (size_t)n >= sizeof(path)) {
-		errno = ENAMETOOLONG;
-		(void)fail_path(cap, "create the copy of", image);
-		return NULL;
-	}
-	for (char *p = path + strlen(cap->tmp) + 1; (p = strchr(p, '/')) != NULL; *p++ = '/') {
-		*p = '\0';
-		if (mkdir(path, 0777) != 0 && errno != EEXIST) {
-			(void)fail_path(cap, "make directory", path);
-			return NULL;
-		}
-	}
-	f = fopen(path, "wbe");
-	if (f == NULL)
-		(void)fail_path(cap, "create", path);
-	return f;
-}
-
-static int close_image(struct ptm_capture *cap, FILE *f, const char *image)
-{
-	bool bad = ferror(f) != 0;
-
-	if (fclose(f) != 0 || bad)
-		return fail_path(cap, "write the copy of", image);
-	return 0;
-}
-
-/* Copy the file of a mapping.  Returns 1 if it cannot be opened. */
-static int copy_file(struct ptm_capture *cap, const char *path)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	ssize_t n = 0;
-	FILE *f;
-
-	if (fd < 0)
-		return 1;
-	f = create_image(cap, path);
-	if (f != NULL)
-		while ((n = read(fd, cap->chunk, sizeof(cap->chunk))) > 0)
-			if (fwrite(cap->chunk, 1, (size_t)n, f) != (size_t)n)
-				break;
-	if (n < 0)
-		(void)fail_path(cap, "read", path);
-	(void)close(fd);
-	if (f == NULL)
-		return -(int)PTM_E_IO;
-	PTM_TRY(close_image(cap, f, path));
-	return n < 0 ? -(int)PTM_E_IO : 0;
-}
-
-static int dump_memory(struct ptm_capture *cap, pid_t pid, const struct mapping *m)
-{
-	FILE *f = create_image(cap, m->path);
-
-	if (f == NULL)
-		return -(int)PTM_E_IO;
-	for (uint64_t at = m->begin; at < m->end;) {
-		size_t want = m->end - at < CHUNK ? (size_t)(m->end - at) : CHUNK;
-		struct iovec local = {cap->chunk, want};
-		struct iovec remote = {(void *)(uintptr_t)at, want};
-		ssize_t n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
-
-		/* Execute-only pages cannot be read: nothing is known behind them. */
-		if (n <= 0 || fwrite(cap->chunk, 1, (size_t)n, f) != (size_t)n)
-			break;
-		at += (uint64_t)n;
-	}
-	return close_image(cap, f, m->path);
-}
-
-static bool has_path(const struct ptm_capture *cap, const char *path)
-{
-	for (size_t i = 0; i < cap->maps.n; i++)
-		if (strcmp(cap->maps.v[i].path, path) == 0)
-			return true;
-	return false;
-}
-
-static bool is_known(const struct ptm_capture *cap, const struct mapping *m, const char *path)
-{
-	for (size_t i = 0; i < cap->maps.n; i++) {
-		const struct mapping *k = &cap->maps.v[i];
-
-		if (k->begin == m->begin && k->end == m->end &&
-		    (k->memory ? path[0] != '/'
-			       : k->offset == m->offset && strcmp(k->path, path) == 0))
-			return true;
-	}
-	return false;
-}
-
-/* Take over a mapping of the file @path, "[vdso]", or "" of anonymous memory. */
-static int add_mapping(struct ptm_capture *cap, pid_t pid, struct mapping m, const char *path)
-{
-	int ret = 1;
-
-	if (is_known(cap, &m, path))
-		return 0;
-	if (path[0] == '/') {
-		m.path = strdup(path);
-		ret = has_path(cap, path) ? 0 : copy_file(cap, path);
-	}
-	if (ret > 0) {
-		/* No file, or a deleted one. */
-		free(m.path);
-		m.memory = true;
-		m.offset = 0;
-		if (strcmp(path, "[vdso]") == 0)
-			m.path = strdup("/[vdso]");
-		else if (asprintf(&m.path, "/[memory-%" PRIx64 "-%" PRIx64 "]", m.begin, m.end) < 0)
-			m.path = NULL;
-		ret = m.path == NULL ? 0 : dump_memory(cap, pid, &m);
-	}
-	if (m.path == NULL || !ptm_vec_push(&cap->maps, m)) {
-		free(m.path);
-		return no_memory(cap);
-	}
-	return ret;
+		       : ptm_rec_fail(cap->err, "write the trace", cap->stream_path);
 }
 
 int ptm_capture_mappings(void *ctx, pid_t pid)
 {
-	struct ptm_capture *cap = ctx;
-	char name[64], *line = NULL;
-	size_t size = 0;
-	int ret = 0;
-	FILE *f;
+	return ptm_images_scan(&((struct ptm_capture *)ctx)->images, pid);
+}
 
-	(void)snprintf(name, sizeof(name), "/proc/%d/maps", (int)pid);
-	f = fopen(name, "re");
-	if (f == NULL)
-		return fail_path(cap, "open", name);
-	while (ret == 0 && getline(&line, &size, f) > 0) {
-		struct mapping m = {0};
-		char perms[5];
-		int path = 0;
-
-		line[strcspn(line, "\n")] = '\0';
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*s %n", &m.begin,
-			   &m.end, perms, &m.offset, &path) < 4 ||
-		    path == 0)
-			ret = PTM_FAIL(cap->err, PTM_E_SYSTEM, "Cannot understand \"%s\": \"%s\"",
-				       name, line);
-		else if (strchr(perms, 'x') != NULL && strcmp(line + path, "[vsyscall]") != 0)
-			ret = add_mapping(cap, pid, m, line + path);
-	}
-	free(line);
-	(void)fclose(f);
-	return ret;
+int ptm_capture_losing(void *ctx, pid_t pid, uint64_t begin, uint64_t end)
+{
+	return ptm_images_refresh(&((struct ptm_capture *)ctx)->images, pid, begin, end);
 }
 
 int ptm_capture_leaving(void *ctx, pid_t pid)
 {
-	struct ptm_capture *cap = ctx;
-
 	PTM_TRY(ptm_capture_mappings(ctx, pid));
-	for (size_t i = 0; i < cap->maps.n; i++)
-		if (cap->maps.v[i].memory)
-			PTM_TRY(dump_memory(cap, pid, &cap->maps.v[i]));
-	return 0;
+	return ptm_capture_losing(ctx, pid, 0, UINT64_MAX);
 }
 
-static void print_maps(FILE *f, const struct ptm_capture *cap)
+static int close_stream(struct ptm_capture *cap)
 {
-	for (size_t i = 0; i < cap->maps.n; i++) {
-		const struct mapping *m = &cap->maps.v[i];
+	struct ptm_zst_out *packed = cap->packed;
+	FILE *plain = cap->plain;
 
-		(void)fprintf(f, "%08" PRIx64 "-%08" PRIx64 " r-xp %08" PRIx64 " 00:00 0 %s\n",
-			      m->begin, m->end, m->offset, m->path);
-	}
+	cap->packed = NULL;
+	cap->plain = NULL;
+	if (packed != NULL)
+		return ptm_zst_out_finish(packed, cap->err);
+	return fclose(plain) == 0 ? 0 : ptm_rec_fail(cap->err, "write the trace", cap->stream_path);
 }
 
 static void print_truth(FILE *f, const struct ptm_feed *feed)
@@ -328,36 +212,145 @@ static void print_truth(FILE *f, const struct ptm_feed *feed)
 	}
 }
 
-static FILE *create_text(struct ptm_capture *cap, const char *name)
+static int write_truth(struct ptm_capture *cap, const struct ptm_feed *feed)
 {
-	char path[PATH_MAX];
+	char *path = path_of(cap, TRUTH_FILE);
+	int ret = 0;
+	bool bad;
 	FILE *f;
 
-	(void)snprintf(path, sizeof(path), "%s/%s", cap->tmp, name);
-	f = fopen(path, "we");
-	if (f == NULL)
-		(void)fail_path(cap, "create", path);
-	return f;
+	if (path == NULL)
+		return no_memory(cap->err);
+	f = fopen(path, "wxe");
+	if (f == NULL) {
+		ret = ptm_rec_fail(cap->err, "create", path);
+	} else {
+		print_truth(f, feed);
+		bad = ferror(f) != 0;
+		if (fclose(f) != 0 || bad)
+			ret = ptm_rec_fail(cap->err, "write", path);
+	}
+	free(path);
+	return ret;
+}
+
+static struct ptm_json *json_of_clocks(const struct ptm_record_config *config)
+{
+	struct ptm_json *clocks = ptm_json_object();
+	struct ptm_json *ratio = ptm_json_object();
+
+	if (config->timing >= PTM_TIMING_MTC)
+		ptm_json_set_u64(clocks, "mtc_freq", config->mtc_freq);
+	ptm_json_set_u64(clocks, "nom_freq", PTM_RECORD_NOM_FREQ);
+	ptm_json_set_u64(ratio, "eax", PTM_RECORD_CPUID_15_EAX);
+	ptm_json_set_u64(ratio, "ebx", PTM_RECORD_CPUID_15_EBX);
+	ptm_json_set(clocks, "cpuid_0x15", ratio);
+	return clocks;
+}
+
+static struct ptm_json *json_of_map(const struct ptm_images *images, const struct ptm_rec_map *map)
+{
+	const struct ptm_rec_image *image = &images->images.v[map->image];
+	struct ptm_json *json = ptm_json_object();
+	char path[sizeof("images/") + 2 * PTM_BUILD_ID_MAX];
+
+	(void)snprintf(path, sizeof(path), "images/%s", image->name);
+	ptm_json_set_hex(json, "address", map->begin);
+	ptm_json_set_u64(json, "size", map->end - map->begin);
+	ptm_json_set_u64(json, "offset", ptm_images_offset(images, map));
+	ptm_json_set_str(json, "image", path);
+	ptm_json_set_str(json, "path", map->path[0] != '\0' ? map->path : "[anonymous]");
+	if (image->build_id[0] != '\0')
+		ptm_json_set_str(json, "build_id", image->build_id);
+	return json;
+}
+
+static struct ptm_json *json_of_process(const struct ptm_images *images)
+{
+	struct ptm_json *process = ptm_json_object();
+	struct ptm_json *threads = ptm_json_array();
+	struct ptm_json *maps = ptm_json_array();
+
+	/* A later mapping hides an earlier one: what was there at the end comes last. */
+	for (int live = 0; live <= 1; live++)
+		for (size_t i = 0; i < images->maps.n; i++)
+			if (images->maps.v[i].live == (live != 0))
+				ptm_json_append(maps, json_of_map(images, &images->maps.v[i]));
+	ptm_json_append_u64(threads, 1);
+	ptm_json_set_u64(process, "pid", 1);
+	ptm_json_set(process, "threads", threads);
+	ptm_json_set(process, "mappings", maps);
+	return process;
+}
+
+static struct ptm_json *json_of_stream(const struct ptm_capture *cap, uint64_t bytes,
+				       uint64_t digest)
+{
+	struct ptm_json *stream = ptm_json_object();
+
+	ptm_json_set_str(stream, "name", STREAM);
+	ptm_json_set_str(stream, "kind", "thread");
+	ptm_json_set_u64(stream, "pid", 1);
+	ptm_json_set_u64(stream, "tid", 1);
+	ptm_json_set_str(stream, "file", stream_file(cap));
+	ptm_json_set_u64(stream, "bytes", bytes);
+	ptm_json_set_hex(stream, "xxh3_64", digest);
+	ptm_json_set_str(stream, "truth", TRUTH_FILE);
+	return stream;
+}
+
+static struct ptm_json *describe(const struct ptm_capture *cap, uint64_t bytes, uint64_t digest)
+{
+	struct ptm_json *json = ptm_json_object();
+	struct ptm_json *processes = ptm_json_array();
+	struct ptm_json *streams = ptm_json_array();
+
+	ptm_json_set_str(json, "format", "ptmill-capture");
+	ptm_json_set_u64(json, "version", 1);
+	if (cap->config.timing != PTM_TIMING_NONE)
+		ptm_json_set(json, "clocks", json_of_clocks(&cap->config));
+	ptm_json_append(processes, json_of_process(&cap->images));
+	ptm_json_set(json, "processes", processes);
+	ptm_json_append(streams, json_of_stream(cap, bytes, digest));
+	ptm_json_set(json, "streams", streams);
+	return json;
+}
+
+static int write_json(struct ptm_capture *cap, const struct ptm_json *json)
+{
+	char *path = path_of(cap, "capture.json");
+	struct ptm_out *out;
+	int ret;
+
+	if (path == NULL)
+		return no_memory(cap->err);
+	out = ptm_out_open(path, cap->err);
+	free(path);
+	if (out == NULL)
+		return -(int)cap->err->code;
+	ret = ptm_json_write(json, out, cap->err);
+	if (ret == 0)
+		return ptm_out_commit(out, cap->err);
+	ptm_out_abort(out);
+	return ret;
 }
 
 int ptm_capture_commit(struct ptm_capture *cap, const struct ptm_feed *feed)
 {
-	FILE *f = cap->trace;
+	uint64_t bytes, digest;
+	struct ptm_json *json;
+	int ret;
 
-	cap->trace = NULL;
-	PTM_TRY(close_image(cap, f, "the trace"));
-	f = create_text(cap, "maps");
-	if (f == NULL)
-		return -(int)PTM_E_IO;
-	print_maps(f, cap);
-	PTM_TRY(close_image(cap, f, "the mappings"));
-	f = create_text(cap, "truth.txt");
-	if (f == NULL)
-		return -(int)PTM_E_IO;
-	print_truth(f, feed);
-	PTM_TRY(close_image(cap, f, "the truth"));
+	PTM_TRY(close_stream(cap));
+	PTM_TRY(ptm_hash_file(cap->stream_path, &digest, &bytes, cap->err));
+	PTM_TRY(write_truth(cap, feed));
+	PTM_TRY(ptm_images_settle(&cap->images));
+	json = describe(cap, bytes, digest);
+	ret = write_json(cap, json);
+	ptm_json_destroy(json);
+	PTM_TRY(ret);
 	if (rename(cap->tmp, cap->out) != 0)
-		return fail_path(cap, "give the capture its name", cap->out);
+		return ptm_rec_fail(cap->err, "give the capture its name", cap->out);
 	cap->committed = true;
 	return 0;
 }

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * capture.h - the directory that a recording is written to.
+ * capture.h - the directory that a recording is written to, in the format of
+ * docs/capture-format.md.
  *
- * trace.pt; maps, in the format of /proc/PID/maps, executable mappings only; images/PATH, the
- * mapped files and memory; truth.txt.
+ * There is one process with one thread; both are called 1, so that recording the same program again
+ * gives the same bytes.
  */
 #ifndef PTM_RECORD_CAPTURE_H
 #define PTM_RECORD_CAPTURE_H
 
 #include "base/error.h"
+#include "ptmill/record.h"
 #include "record/feed.h"
 
 #include <sys/types.h>
@@ -16,7 +18,8 @@
 struct ptm_capture;
 
 /* Make a temporary directory beside @out_dir, which must not exist.  NULL and @err on failure. */
-struct ptm_capture *ptm_capture_create(const char *out_dir, struct ptm_error *err);
+struct ptm_capture *ptm_capture_create(const char *out_dir, const struct ptm_record_config *config,
+				       struct ptm_error *err);
 
 /* Remove what was not committed, free.  NULL is allowed. */
 void ptm_capture_destroy(struct ptm_capture *cap);
@@ -24,14 +27,12 @@ void ptm_capture_destroy(struct ptm_capture *cap);
 /* A ptm_enc_write_fn; @ctx is the capture. */
 int ptm_capture_write(void *ctx, const uint8_t *bytes, size_t len);
 
-/* Take over the executable mappings of stopped process @pid, and their files.  @ctx is the capture.
- */
+/* The functions of a ptm_flow_sink; @ctx is the capture. */
 int ptm_capture_mappings(void *ctx, pid_t pid);
-
-/* The same, and copy the executable memory that has no file (vdso, generated code) as it is now. */
+int ptm_capture_losing(void *ctx, pid_t pid, uint64_t begin, uint64_t end);
 int ptm_capture_leaving(void *ctx, pid_t pid);
 
-/* Write truth and maps, and give the directory its name. */
+/* Write truth and description, and give the directory its name. */
 int ptm_capture_commit(struct ptm_capture *cap, const struct ptm_feed *feed);
 
 #endif

@@ -33,6 +33,9 @@ struct ptm_flow_sink {
 	int (*event)(void *ctx, const struct ptm_flow_event *ev);
 	/* The executable mappings of stopped process @pid may have changed. */
 	int (*mappings)(void *ctx, pid_t pid);
+	/* Stopped process @pid is about to unmap or change its memory from @begin to @end,
+	 * exclusive. */
+	int (*losing)(void *ctx, pid_t pid, uint64_t begin, uint64_t end);
 	/* Process @pid is stopped for the last time and about to lose its memory. */
 	int (*leaving)(void *ctx, pid_t pid);
 };

@@ -91,6 +91,11 @@ static int on_mappings(void *ctx, pid_t pid)
 	return ptm_capture_mappings(((struct recording *)ctx)->cap, pid);
 }
 
+static int on_losing(void *ctx, pid_t pid, uint64_t begin, uint64_t end)
+{
+	return ptm_capture_losing(((struct recording *)ctx)->cap, pid, begin, end);
+}
+
 static int on_leaving(void *ctx, pid_t pid)
 {
 	return ptm_capture_leaving(((struct recording *)ctx)->cap, pid);
@@ -100,7 +105,7 @@ PTM_API int ptm_record(const struct ptm_record_config *config, char *const argv[
 		       const char *out_dir, struct ptm_record_result *result, struct ptm_error *err)
 {
 	struct recording rec = {0};
-	const struct ptm_flow_sink sink = {&rec, on_event, on_mappings, on_leaving};
+	const struct ptm_flow_sink sink = {&rec, on_event, on_mappings, on_losing, on_leaving};
 	struct ptm_record_config own;
 	struct ptm_error ignored;
 	double begin = now();
@@ -112,7 +117,7 @@ PTM_API int ptm_record(const struct ptm_record_config *config, char *const argv[
 	PTM_TRY(take_config(&own, config, err));
 	if (argv == NULL || argv[0] == NULL)
 		return PTM_FAIL(err, PTM_E_USAGE, "Cannot record: no program given");
-	rec.cap = ptm_capture_create(out_dir, err);
+	rec.cap = ptm_capture_create(out_dir, &own, err);
 	if (rec.cap == NULL)
 		return -(int)err->code;
 	ret = ptm_feed_init(&rec.feed, &own, ptm_capture_write, rec.cap);

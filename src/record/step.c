@@ -176,6 +176,31 @@ static int on_signal(struct stepper *st, int sig)
 	return tell_interrupt(st);
 }
 
+/* The system call at st->ip may take code away. */
+static int before_syscall(struct stepper *st)
+{
+	struct user_regs_struct regs;
+
+	if (ptrace(PTRACE_GETREGS, st->pid, NULL, &regs) != 0)
+		return 0; /* it is being killed */
+	switch (regs.rax) {
+	case SYS_mmap:
+		if ((regs.r10 & MAP_FIXED) == 0)
+			return 0;
+		break;
+	case SYS_munmap:
+	case SYS_mremap:
+	case SYS_mprotect:
+	case SYS_pkey_mprotect:
+		break;
+	default:
+		return 0;
+	}
+	if (regs.rsi > UINT64_MAX - PAGE - regs.rdi)
+		return 0; /* refused by the kernel */
+	return st->sink->losing(st->sink->ctx, st->pid, regs.rdi, regs.rdi + regs.rsi);
+}
+
 /* A system call has returned: executable mappings may be new, and it may be about to restart. */
 static int after_syscall(struct stepper *st, const struct user_regs_struct *regs)
 {
@@ -313,6 +338,8 @@ static int step(struct stepper *st)
 	if (st->may_restart && !st->at_handler)
 		st->ip -= 2; /* both SYSCALL and SYSENTER */
 	slot = look_up(st);
+	if (slot->entry == ENTRY_SYSCALL)
+		PTM_TRY(before_syscall(st));
 	if (ptrace(PTRACE_SINGLESTEP, st->pid, NULL, (void *)(intptr_t)sig) != 0 && errno != ESRCH)
 		return refused(st, "PTRACE_SINGLESTEP");
 	PTM_TRY(ret = wait_for_stop(st, &status));
