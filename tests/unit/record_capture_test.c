@@ -149,18 +149,18 @@ static struct ptm_json_doc *read_json(void)
 	return doc;
 }
 
-static const char *string_of(const struct ptm_trace_at *object, const char *key)
+static const char *string_of(const struct ptm_json_at *object, const char *key)
 {
-	struct ptm_trace_at at = ptm_json_member(object, key);
+	struct ptm_json_at at = ptm_json_member(object, key);
 	const char *s = NULL;
 
 	assert_int_equal(ptm_json_get_str(&at, &s, NULL), 0);
 	return s;
 }
 
-static uint64_t number_of(const struct ptm_trace_at *object, const char *key)
+static uint64_t number_of(const struct ptm_json_at *object, const char *key)
 {
-	struct ptm_trace_at at = ptm_json_member(object, key);
+	struct ptm_json_at at = ptm_json_member(object, key);
 	uint64_t v = 0;
 
 	assert_int_equal(ptm_json_get_u64(&at, &v, NULL), 0);
@@ -176,9 +176,9 @@ struct stated {
 static size_t read_maps(struct stated *maps, size_t max)
 {
 	struct ptm_json_doc *doc = read_json();
-	struct ptm_trace_at root = ptm_json_root(doc);
-	struct ptm_trace_at processes = ptm_json_member(&root, "processes");
-	struct ptm_trace_at process, list;
+	struct ptm_json_at root = ptm_json_root(doc);
+	struct ptm_json_at processes = ptm_json_member(&root, "processes");
+	struct ptm_json_at process, list;
 	size_t n = 0;
 
 	assert_int_equal(ptm_json_get_array(&processes, &n, NULL), 0);
@@ -189,8 +189,8 @@ static size_t read_maps(struct stated *maps, size_t max)
 	assert_int_equal(ptm_json_get_array(&list, &n, NULL), 0);
 	assert_true(n <= max);
 	for (size_t i = 0; i < n; i++) {
-		struct ptm_trace_at at = ptm_json_element(&list, i);
-		struct ptm_trace_at id = ptm_json_member(&at, "build_id");
+		struct ptm_json_at at = ptm_json_element(&list, i);
+		struct ptm_json_at id = ptm_json_member(&at, "build_id");
 
 		memset(&maps[i], 0, sizeof(maps[i]));
 		(void)snprintf(maps[i].image, PATH_MAX, "%s", string_of(&at, "image"));
@@ -235,9 +235,9 @@ static void check_map(const struct stated *map)
 static void check_stream(const struct ptm_record_result *result)
 {
 	struct ptm_json_doc *doc = read_json();
-	struct ptm_trace_at root = ptm_json_root(doc);
-	struct ptm_trace_at streams = ptm_json_member(&root, "streams");
-	struct ptm_trace_at stream = ptm_json_element(&streams, 0);
+	struct ptm_json_at root = ptm_json_root(doc);
+	struct ptm_json_at streams = ptm_json_member(&root, "streams");
+	struct ptm_json_at stream = ptm_json_element(&streams, 0);
 	uint64_t digest, bytes;
 
 	assert_string_equal(string_of(&root, "format"), "ptmill-capture");
@@ -485,9 +485,9 @@ static void compressed_trace_is_the_same(void **state)
 	/* Stated are the bytes that lie there. */
 	doc = read_json();
 	{
-		struct ptm_trace_at root = ptm_json_root(doc);
-		struct ptm_trace_at streams = ptm_json_member(&root, "streams");
-		struct ptm_trace_at stream = ptm_json_element(&streams, 0);
+		struct ptm_json_at root = ptm_json_root(doc);
+		struct ptm_json_at streams = ptm_json_member(&root, "streams");
+		struct ptm_json_at stream = ptm_json_element(&streams, 0);
 
 		assert_string_equal(string_of(&stream, "file"), "streams/tid1.pt.zst");
 		assert_int_equal(
@@ -507,7 +507,7 @@ static void clocks_are_told(void **state)
 	struct ptm_record_result result;
 
 	for (int timing = PTM_TIMING_NONE; timing <= PTM_TIMING_CYC; timing++) {
-		struct ptm_trace_at root, clocks, ratio, mtc;
+		struct ptm_json_at root, clocks, ratio, mtc;
 		struct ptm_json_doc *doc;
 
 		config.timing = (enum ptm_record_timing)timing;
