@@ -90,11 +90,13 @@ static int do_job(struct worker *w, struct ptm_job_result *result)
 	job->seg.cancel = &run->session->cancel;
 	job->seg.stream = &run->session->streams.v[job->stream];
 	result->offset = job->seg.offset;
-	if (run->sink->ops->raw != NULL)
-		return run->sink->ops->raw(run->sink, &job->seg, &result->tally, w->out,
-					   &result->err);
-	ptm_emit_init(w->emit, pass_batch, w);
-	status = w->engine->ops->decode(w->engine, &job->seg, w->emit, &result->err);
+	if (run->sink->ops->raw != NULL) {
+		status = run->sink->ops->raw(run->sink, w->sink_state, &job->seg, w->emit, w->out,
+					     &result->err);
+	} else {
+		ptm_emit_init(w->emit, pass_batch, w);
+		status = w->engine->ops->decode(w->engine, &job->seg, w->emit, &result->err);
+	}
 	result->tally = w->emit->tally;
 	result->digest = w->emit->digest;
 	return status;
@@ -113,11 +115,11 @@ static int worker_start(struct worker *w, struct ptm_error *err)
 	w->emit = (struct ptm_emit *)malloc(sizeof(*w->emit));
 	if (w->emit == NULL)
 		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
-	if (sink->ops->raw != NULL)
-		return 0;
-	w->engine = ptm_engine_ipt.create(err);
-	if (w->engine == NULL)
-		return -(int)err->code;
+	if (sink->ops->raw == NULL) {
+		w->engine = ptm_engine_ipt.create(err);
+		if (w->engine == NULL)
+			return -(int)err->code;
+	}
 	if (sink->ops->worker_create == NULL)
 		return 0;
 	w->sink_state = sink->ops->worker_create(sink, err);

@@ -56,10 +56,10 @@ struct ptm_sink_ops {
 	int (*work)(struct ptm_sink *sink, void *worker, const struct ptm_batch *batch,
 		    struct ptm_job_out *out, struct ptm_error *err);
 
-	/* In the worker, instead of decoding: for sinks that want packets, not flow.  Sets the
-	 * tally's bytes. */
-	int (*raw)(struct ptm_sink *sink, const struct ptm_segment *seg, struct ptm_tally *tally,
-		   struct ptm_job_out *out, struct ptm_error *err);
+	/* In the worker, instead of decoding: for sinks that want packets, not flow.  @emit is the
+	 * worker's, to be initialised by raw(); its tally becomes that of the segment. */
+	int (*raw)(struct ptm_sink *sink, void *worker, const struct ptm_segment *seg,
+		   struct ptm_emit *emit, struct ptm_job_out *out, struct ptm_error *err);
 
 	/* In the caller's thread, in order.  begin()/end() of a stream enclose its segments; any
 	 * may be NULL. */

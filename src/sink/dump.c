@@ -2,12 +2,12 @@
  *
  * dump.c - the packets of a trace, one a line.
  *
- * A worker lexes its segment frame by frame, from each PSB to the next: lexing starts anew at a PSB
- * wherever the packet before it would have ended, so the lines are the same however the stream was
- * cut into segments.  Bytes that are no packets get a line of their own, with their number.
+ * A worker lexes its segment frame by frame, so the lines are the same however the stream was cut
+ * into segments.  Bytes that are no packets get a line of their own, with their number.
  */
 #include "sink/common.h"
 
+#include "flow/frame.h"
 #include "ptmill/sink.h"
 
 #include <inttypes.h>
@@ -42,94 +42,69 @@ static bool put_packet(struct ptm_lines *lines, uint64_t offset, const struct pt
 	return true;
 }
 
-static void count_packet(struct ptm_tally *tally, const struct ptm_pkt *pkt)
+/* Gaps come as events; of the packets themselves there are none. */
+static int put_gaps(void *ctx, const struct ptm_batch *batch, struct ptm_error *err)
 {
-	tally->packets[pkt->kind]++;
-	tally->packet_bytes[pkt->kind] += pkt->size;
-	if (pkt->kind == PTM_PKT_PAD)
-		tally->bytes[PTM_BYTES_PADDING] += pkt->size;
-	else if (pkt->kind == PTM_PKT_OVF)
-		tally->bytes[PTM_BYTES_OVERFLOW] += pkt->size;
-	else
-		tally->bytes[PTM_BYTES_DECODED] += pkt->size;
-	if (pkt->kind == PTM_PKT_TNT8 || pkt->kind == PTM_PKT_TNT64)
-		tally->tnt_bits += pkt->n;
+	struct ptm_lines *lines = (struct ptm_lines *)ctx;
+
+	for (size_t i = 0; i < batch->nevents; i++) {
+		const struct ptm_event *ev = &batch->events[i];
+		bool ok = true;
+
+		if (ev->arg == PTM_GAP_BAD_PACKET)
+			ok = put_note(lines, ev->offset, "bad", ev->value, "skipped");
+		else if (ev->arg == PTM_GAP_TRUNCATED)
+			ok = put_note(lines, ev->offset, "truncated", ev->value, "skipped");
+		else if (ev->arg == PTM_GAP_TOO_LONG)
+			ok = put_note(lines, ev->offset, "skipped", ev->value,
+				      "too many without a psb");
+		if (!ok)
+			return ptm_lines_failed(err);
+	}
+	return 0;
 }
 
-static bool dump_frame(struct ptm_lines *lines, const uint8_t *data, size_t len, uint64_t offset,
-		       struct ptm_tally *tally)
+static int dump_frame(void *ctx, const struct ptm_frame *frame, const struct ptm_frame_scan *scan,
+		      struct ptm_emit *emit, struct ptm_error *err)
 {
-	enum ptm_lex_status status;
+	struct ptm_lines *lines = (struct ptm_lines *)ctx;
 	struct ptm_lexer lx;
 	struct ptm_pkt pkt;
-	uint64_t rest;
 
-	ptm_lexer_init(&lx, data, len);
-	while ((status = ptm_lex_next(&lx, &pkt)) == PTM_LEX_OK) {
-		if (!put_packet(lines, offset + (uint64_t)(lx.pos - data) - pkt.size, &pkt))
-			return false;
-		count_packet(tally, &pkt);
+	PTM_TRY(ptm_emit_flush(emit, err));
+	ptm_lexer_init(&lx, frame->data, scan->good);
+	while (ptm_lex_next(&lx, &pkt) == PTM_LEX_OK) {
+		uint64_t offset = frame->offset + (uint64_t)(lx.pos - frame->data) - pkt.size;
+
+		if (!put_packet(lines, offset, &pkt))
+			return ptm_lines_failed(err);
 	}
-	rest = (uint64_t)(lx.end - lx.pos);
-	if (status == PTM_LEX_END)
-		return true;
-	tally->bytes[PTM_BYTES_SKIPPED] += rest;
-	tally->gaps[status == PTM_LEX_BAD ? PTM_GAP_BAD_PACKET : PTM_GAP_TRUNCATED]++;
-	return put_note(lines, offset + len - rest, status == PTM_LEX_BAD ? "bad" : "truncated",
-			rest, "skipped");
+	ptm_frame_account(frame, scan->good, &emit->tally);
+	if (scan->status == PTM_LEX_END)
+		return 0;
+	return ptm_emit_gap(emit,
+			    scan->status == PTM_LEX_BAD ? PTM_GAP_BAD_PACKET : PTM_GAP_TRUNCATED,
+			    frame->offset + scan->good, frame->len - scan->good, NULL, err);
 }
 
-static void count_frame(struct ptm_tally *tally, size_t len, bool complete)
-{
-	tally->frames++;
-	if (!complete)
-		return;
-	if (tally->frame_min == 0 || len < tally->frame_min)
-		tally->frame_min = len;
-	if (len > tally->frame_max)
-		tally->frame_max = len;
-}
-
-static bool dump_segment(struct ptm_lines *lines, const struct ptm_segment *seg,
-			 struct ptm_tally *tally)
-{
-	const size_t avail = seg->len + seg->look;
-
-	tally->bytes[PTM_BYTES_HEAD] += seg->head;
-	tally->gaps[PTM_GAP_NO_SYNC] += seg->no_sync;
-	if (seg->head > 0 && !put_note(lines, seg->offset - seg->head, "head", seg->head,
-				       seg->no_sync ? "without a psb" : "before the first psb"))
-		return false;
-	for (size_t begin = 0, end; begin < seg->len; begin = end) {
-		/* With the bytes behind the segment: which PSB ends a run is only told by the end
-		 * of the run. */
-		size_t found = ptm_psb_find(seg->data, avail, begin + PTM_PSB_SIZE, false);
-		bool complete = found < seg->len || (seg->look > 0 && seg->skipped == 0);
-
-		end = found < seg->len ? found : seg->len;
-		if (!dump_frame(lines, seg->data + begin, end - begin, seg->offset + begin, tally))
-			return false;
-		count_frame(tally, end - begin, complete);
-	}
-	if (seg->skipped == 0)
-		return true;
-	tally->bytes[PTM_BYTES_SKIPPED] += seg->skipped;
-	tally->gaps[PTM_GAP_TOO_LONG]++;
-	return put_note(lines, seg->offset + seg->len, "skipped", seg->skipped,
-			"too many without a psb");
-}
-
-static int dump_raw(struct ptm_sink *sink, const struct ptm_segment *seg, struct ptm_tally *tally,
-		    struct ptm_job_out *out, struct ptm_error *err)
+static int dump_raw(struct ptm_sink *sink, void *worker, const struct ptm_segment *seg,
+		    struct ptm_emit *emit, struct ptm_job_out *out, struct ptm_error *err)
 {
 	struct ptm_lines lines;
-	bool ok;
+	int status;
 
 	(void)sink;
+	(void)worker;
 	ptm_lines_init(&lines, out);
-	ok = dump_segment(&lines, seg, tally);
+	ptm_emit_init(emit, put_gaps, &lines);
+	if (seg->head > 0 && !put_note(&lines, seg->offset - seg->head, "head", seg->head,
+				       seg->no_sync ? "without a psb" : "before the first psb"))
+		return ptm_lines_failed(err);
+	status = ptm_frames_walk(seg, dump_frame, &lines, emit, err);
+	if (status >= 0)
+		status = ptm_emit_flush(emit, err);
 	ptm_lines_flush(&lines);
-	return ok ? 0 : ptm_lines_failed(err);
+	return status;
 }
 
 static const struct ptm_sink_ops dump_ops = {
