@@ -169,27 +169,26 @@ struct ptm_json_doc *ptm_json_read_text(const char *name, const char *text, size
 	return doc;
 }
 
-/* Append all of @file and a NUL. */
-static int slurp(struct ptm_file *file, const char *path, char **text, size_t *len,
-		 struct ptm_error *err)
+struct text {
+	PTM_VEC(char) chars;
+};
+
+/* Append all of @file and a NUL, which does not count. */
+static int slurp(struct ptm_file *file, const char *path, struct text *text, struct ptm_error *err)
 {
-	size_t cap = 0;
+	int64_t n;
 
-	for (;;) {
-		int64_t n;
-
-		if (!ptm_vec_grow(text, &cap, *len, CHUNK + 1, 1))
+	do {
+		if (!ptm_vec_reserve(&text->chars, CHUNK + 1))
 			return no_memory(path, err);
-		n = ptm_file_read(file, *text + *len, CHUNK, err);
+		n = ptm_file_read(file, text->chars.v + text->chars.n, CHUNK, err);
 		if (n < 0)
 			return (int)n;
-		*len += (size_t)n;
-		if (*len > PTM_JSON_MAX_BYTES)
+		text->chars.n += (size_t)n;
+		if (text->chars.n > PTM_JSON_MAX_BYTES)
 			return too_long(path, err);
-		if (n < CHUNK)
-			break;
-	}
-	(*text)[*len] = '\0';
+	} while (n == CHUNK);
+	text->chars.v[text->chars.n] = '\0';
 	return 0;
 }
 
@@ -197,15 +196,14 @@ struct ptm_json_doc *ptm_json_read_file(const char *path, struct ptm_error *err)
 {
 	struct ptm_file *file = ptm_file_open(path, err);
 	struct ptm_json_doc *doc = NULL;
-	char *text = NULL;
-	size_t len = 0;
+	struct text text = {0};
 
 	if (file == NULL)
 		return NULL;
-	if (slurp(file, path, &text, &len, err) == 0)
-		doc = read_all(path, text, len, err);
+	if (slurp(file, path, &text, err) == 0)
+		doc = read_all(path, text.chars.v, text.chars.n, err);
 	ptm_file_close(file);
-	free(text);
+	free(text.chars.v);
 	return doc;
 }
 

@@ -239,7 +239,7 @@ static void test_file(void **state)
 {
 	char path[] = "/tmp/ptm-json-read-XXXXXX";
 	int fd = mkstemp(path);
-	char *text = repeat("{\"a\":[", "12345678,", 30000, "9]}\n");
+	char *text = repeat("{\"a\":[", "12345678,", 1000000, "9]}\n");
 	struct ptm_error err = {0};
 	struct ptm_json_doc *doc;
 	struct ptm_json_at root, a;
@@ -255,7 +255,7 @@ static void test_file(void **state)
 	root = ptm_json_root(doc);
 	a = ptm_json_member(&root, "a");
 	assert_int_equal(ptm_json_get_array(&a, &n, NULL), 0);
-	assert_int_equal(n, 30001);
+	assert_int_equal(n, 1000001);
 	ptm_json_doc_destroy(doc);
 	(void)unlink(path);
 	assert_null(ptm_json_read_file(path, &err));
