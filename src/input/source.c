@@ -215,3 +215,9 @@ int64_t ptm_source_read(struct ptm_source *source, void *buf, size_t len, struct
 {
 	return ptm_file_read(source->file, buf, len, err);
 }
+
+void ptm_sources_interrupt(const struct ptm_sources *sources)
+{
+	for (size_t i = 0; i < sources->files.n; i++)
+		ptm_file_interrupt(sources->files.v[i]);
+}

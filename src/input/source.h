@@ -52,4 +52,7 @@ int64_t ptm_source_pread(struct ptm_source *source, void *buf, size_t len, uint6
 /* Read the next up to @len bytes; short only at the end.  Threads: one at a time. */
 int64_t ptm_source_read(struct ptm_source *source, void *buf, size_t len, struct ptm_error *err);
 
+/* Make reads that wait for data (of pipes) return -PTM_E_CANCELED.  Threads: any. */
+void ptm_sources_interrupt(const struct ptm_sources *sources);
+
 #endif

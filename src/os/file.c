@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,12 +26,14 @@
 struct ptm_file {
 	char *path;
 	int fd;
+	int wake;      /* of a stream: an eventfd that ends a wait for data; -1 if it has none */
 	bool regular;  /* pread works */
 	bool seekable; /* and the size is known, and nothing is compressed */
 	uint64_t base; /* offset of our first byte in a regular file */
 	uint64_t size; /* of the underlying file from there; 0: unknown */
 	uint64_t pos;  /* next raw byte for the sequential reader */
 	uint8_t peek[PTM_ZST_MAGIC_LEN];
+	bool peeked;           /* what the file is, is known */
 	size_t npeek;          /* bytes of a stream read ahead ... */
 	size_t peek_at;        /* ... and given out */
 	struct ptm_zst *zst;   /* NULL: not compressed */
@@ -45,18 +48,6 @@ static void note_done(struct ptm_file *file, uint64_t end)
 	       !atomic_compare_exchange_weak_explicit(&file->done, &old, end, memory_order_relaxed,
 						      memory_order_relaxed))
 		;
-}
-
-/* Is a failed read worth another try?  Waits where a non-blocking descriptor has nothing yet. */
-static bool try_again(int fd)
-{
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-
-	if (errno == EINTR)
-		return true;
-	if (errno != EAGAIN)
-		return false;
-	return poll(&p, 1, -1) >= 0 || errno == EINTR;
 }
 
 static int64_t read_failed(const struct ptm_file *file, uint64_t offset, struct ptm_error *err)
@@ -86,10 +77,33 @@ static int64_t read_at(struct ptm_file *file, void *buf, size_t len, uint64_t of
 			break;
 		if (n > 0)
 			done += (size_t)n;
-		else if (!try_again(file->fd))
+		else if (errno != EINTR)
 			return read_failed(file, offset + done, err);
 	}
 	return (int64_t)done;
+}
+
+/* read() of a stream that ptm_file_interrupt() can end.  Returns a number of bytes or -PTM_E_*. */
+static int64_t read_stream(struct ptm_file *file, void *buf, size_t len, struct ptm_error *err)
+{
+	for (;;) {
+		struct pollfd p[2] = {{.fd = file->fd, .events = POLLIN},
+				      {.fd = file->wake, .events = POLLIN}};
+		ssize_t n;
+
+		if (poll(p, 2, -1) < 0) {
+			if (errno == EINTR)
+				continue;
+			return read_failed(file, file->pos, err);
+		}
+		if (p[1].revents != 0)
+			return PTM_FAIL(err, PTM_E_CANCELED, "Canceled");
+		n = read(file->fd, buf, len);
+		if (n >= 0)
+			return n;
+		if (errno != EINTR && errno != EAGAIN)
+			return read_failed(file, file->pos, err);
+	}
 }
 
 /* The next raw bytes, at least one unless at the end. */
@@ -107,11 +121,7 @@ static int64_t read_some(void *ctx, void *buf, size_t len, struct ptm_error *err
 		memcpy(buf, file->peek + file->peek_at, (size_t)n);
 		file->peek_at += (size_t)n;
 	} else {
-		do
-			n = read(file->fd, buf, len);
-		while (n < 0 && try_again(file->fd));
-		if (n < 0)
-			return read_failed(file, file->pos, err);
+		n = read_stream(file, buf, len, err);
 	}
 	if (n > 0) {
 		file->pos += (uint64_t)n;
@@ -120,7 +130,8 @@ static int64_t read_some(void *ctx, void *buf, size_t len, struct ptm_error *err
 	return n;
 }
 
-/* Read the bytes that tell what the file is. */
+/* Read the bytes that tell what the file is.  Of a stream that may take as long as it takes, so it
+ * is done by the first reader, not when the file is opened. */
 static int peek(struct ptm_file *file, struct ptm_error *err)
 {
 	int64_t n;
@@ -129,18 +140,21 @@ static int peek(struct ptm_file *file, struct ptm_error *err)
 		n = read_at(file, file->peek, sizeof(file->peek), 0, err);
 		PTM_TRY((int)n);
 		file->npeek = (size_t)n;
-		return 0;
 	}
-	while (file->npeek < sizeof(file->peek)) {
-		n = read(file->fd, file->peek + file->npeek, sizeof(file->peek) - file->npeek);
+	while (!file->regular && file->npeek < sizeof(file->peek)) {
+		n = read_stream(file, file->peek + file->npeek, sizeof(file->peek) - file->npeek,
+				err);
+		if (n < 0)
+			return (int)n;
 		if (n == 0)
 			break;
-		if (n > 0)
-			file->npeek += (size_t)n;
-		else if (!try_again(file->fd))
-			return (int)read_failed(file, file->npeek, err);
+		file->npeek += (size_t)n;
 	}
-	return 0;
+	file->peeked = true;
+	if (!ptm_zst_is_magic(file->peek, file->npeek))
+		return 0;
+	file->zst = ptm_zst_create(file->path, read_some, file, err);
+	return file->zst != NULL ? 0 : -PTM_E_NOMEM;
 }
 
 static int open_fd(const char *path, struct ptm_error *err)
@@ -176,15 +190,16 @@ static int examine(struct ptm_file *file, struct ptm_error *err)
 		file->base = at > 0 ? (uint64_t)at : 0;
 		file->size = st.st_size > at ? (uint64_t)(st.st_size - at) : 0;
 	}
+	if (!file->regular) {
+		file->wake = eventfd(0, EFD_CLOEXEC);
+		return file->wake >= 0 ? 0
+				       : PTM_FAIL(err, PTM_E_SYSTEM,
+						  "Cannot read input: eventfd: %m: path=\"%s\"",
+						  file->path);
+	}
 	PTM_TRY(peek(file, err));
 	/* Files of /proc are regular, say they are empty, and are not. */
-	file->seekable = file->regular && (file->size > 0 || file->npeek == 0);
-	if (ptm_zst_is_magic(file->peek, file->npeek)) {
-		file->seekable = false;
-		file->zst = ptm_zst_create(file->path, read_some, file, err);
-		if (file->zst == NULL)
-			return -PTM_E_NOMEM;
-	}
+	file->seekable = (file->size > 0 || file->npeek == 0) && file->zst == NULL;
 	return 0;
 }
 
@@ -194,6 +209,7 @@ struct ptm_file *ptm_file_open(const char *path, struct ptm_error *err)
 
 	if (file != NULL) {
 		file->fd = -1;
+		file->wake = -1;
 		file->path = strdup(path);
 	}
 	if (file == NULL || file->path == NULL) {
@@ -217,6 +233,8 @@ void ptm_file_close(struct ptm_file *file)
 	ptm_zst_destroy(file->zst);
 	if (file->fd >= 0)
 		(void)close(file->fd);
+	if (file->wake >= 0)
+		(void)close(file->wake);
 	free(file->path);
 	free(file);
 }
@@ -260,6 +278,8 @@ int64_t ptm_file_read(struct ptm_file *file, void *buf, size_t len, struct ptm_e
 {
 	size_t done = 0;
 
+	if (!file->peeked)
+		PTM_TRY(peek(file, err));
 	if (file->zst != NULL)
 		return ptm_zst_read(file->zst, buf, len, err);
 	while (done < len) {
@@ -272,6 +292,13 @@ int64_t ptm_file_read(struct ptm_file *file, void *buf, size_t len, struct ptm_e
 		done += (size_t)n;
 	}
 	return (int64_t)done;
+}
+
+void ptm_file_interrupt(struct ptm_file *file)
+{
+	/* The counter stays up, so later reads end at once, too. */
+	if (file->wake >= 0)
+		(void)eventfd_write(file->wake, 1);
 }
 
 /* Map the regular file behind @fd. */

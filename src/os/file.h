@@ -46,6 +46,10 @@ int64_t ptm_file_pread(struct ptm_file *file, void *buf, size_t len, uint64_t of
  * time. */
 int64_t ptm_file_read(struct ptm_file *file, void *buf, size_t len, struct ptm_error *err);
 
+/* Make reads of a stream that wait for data return -PTM_E_CANCELED, now and from now on.  Regular
+ * files do not wait. Threads: any. */
+void ptm_file_interrupt(struct ptm_file *file);
+
 /* A read-only private mapping of a whole file (images).  An empty file maps to data == NULL, len ==
  * 0. */
 struct ptm_map {

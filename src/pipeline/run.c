@@ -262,8 +262,10 @@ static void set_ring(struct ptm_session *session, struct ptm_ring *ring)
 {
 	(void)pthread_mutex_lock(&session->lock);
 	session->ring = ring;
-	if (ring != NULL && atomic_load_explicit(&session->cancel, memory_order_relaxed))
+	if (ring != NULL && atomic_load_explicit(&session->cancel, memory_order_relaxed)) {
 		ptm_ring_cancel(ring);
+		ptm_sources_interrupt(session->sources);
+	}
 	(void)pthread_mutex_unlock(&session->lock);
 }
 
@@ -290,6 +292,7 @@ static int run_workers(struct run *run, struct worker *workers, unsigned n, stru
 		/* Workers look at the flag, waiters at the ring. */
 		atomic_store_explicit(&run->session->cancel, true, memory_order_relaxed);
 		ptm_ring_cancel(run->ring);
+		ptm_sources_interrupt(run->session->sources);
 	}
 	for (unsigned i = 0; i < started; i++)
 		(void)pthread_join(workers[i].thread, NULL);

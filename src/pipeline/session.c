@@ -172,8 +172,10 @@ void ptm_session_cancel(struct ptm_session *session)
 {
 	atomic_store_explicit(&session->cancel, true, memory_order_relaxed);
 	(void)pthread_mutex_lock(&session->lock);
-	if (session->ring != NULL)
+	if (session->ring != NULL) {
 		ptm_ring_cancel(session->ring);
+		ptm_sources_interrupt(session->sources);
+	}
 	(void)pthread_mutex_unlock(&session->lock);
 }
 

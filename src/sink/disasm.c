@@ -8,6 +8,7 @@
 #include "sink/disasm.h"
 
 #include <capstone/capstone.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,8 +19,26 @@ struct ptm_disasm {
 	cs_insn *insn; /* owned by capstone's allocator */
 };
 
+/* capstone 4.0.2 sorts a static table when it disassembles for the first time: let that be over
+ * before threads do it at once. */
+static void warm_up(void)
+{
+	static const uint8_t nop = 0x90;
+	cs_insn *insn;
+	csh cs;
+
+	if (cs_open(CS_ARCH_X86, CS_MODE_64, &cs) != CS_ERR_OK)
+		return;
+	if (cs_disasm(cs, &nop, 1, 0, 1, &insn) == 1)
+		cs_free(insn, 1);
+	(void)cs_close(&cs);
+}
+
 struct ptm_disasm *ptm_disasm_create(void)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	(void)pthread_once(&once, warm_up);
 	return (struct ptm_disasm *)calloc(1, sizeof(struct ptm_disasm));
 }
 

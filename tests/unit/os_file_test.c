@@ -17,6 +17,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <pthread.h>
+#include <time.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -472,16 +474,50 @@ static void test_map(void **state)
 	assert_null(map.data);
 }
 
+static void *interrupt(void *arg)
+{
+	struct timespec ts = {0, 20000000};
+
+	(void)nanosleep(&ts, NULL);
+	ptm_file_interrupt(arg);
+	return NULL;
+}
+
+/* A read that waits for a pipe on which nothing comes ends, and so do later ones. */
+static void test_interrupt(void **state)
+{
+	struct ptm_error err = {0};
+	struct ptm_file *file;
+	pthread_t thread;
+	char path[64], buf[16];
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fds[0]);
+	file = ptm_file_open(path, &err);
+	assert_non_null(file);
+	assert_int_equal(write(fds[1], "ab", 2), 2);
+	assert_int_equal(pthread_create(&thread, NULL, interrupt, file), 0);
+	assert_int_equal(ptm_file_read(file, buf, sizeof(buf), &err), -PTM_E_CANCELED);
+	assert_int_equal(ptm_file_read(file, buf, sizeof(buf), &err), -PTM_E_CANCELED);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	ptm_file_close(file);
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cannot_open),     cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_regular),         cmocka_unit_test(test_shrinking),
-		cmocka_unit_test(test_proc_file),       cmocka_unit_test(test_zst),
-		cmocka_unit_test(test_zst_empty_frame), cmocka_unit_test(test_zst_frames),
-		cmocka_unit_test(test_zst_truncated),   cmocka_unit_test(test_zst_damaged),
-		cmocka_unit_test(test_zst_window),      cmocka_unit_test(test_stdin_pipe),
-		cmocka_unit_test(test_stdin_file),      cmocka_unit_test(test_map),
+		cmocka_unit_test(test_interrupt),   cmocka_unit_test(test_cannot_open),
+		cmocka_unit_test(test_empty),       cmocka_unit_test(test_regular),
+		cmocka_unit_test(test_shrinking),   cmocka_unit_test(test_proc_file),
+		cmocka_unit_test(test_zst),         cmocka_unit_test(test_zst_empty_frame),
+		cmocka_unit_test(test_zst_frames),  cmocka_unit_test(test_zst_truncated),
+		cmocka_unit_test(test_zst_damaged), cmocka_unit_test(test_zst_window),
+		cmocka_unit_test(test_stdin_pipe),  cmocka_unit_test(test_stdin_file),
+		cmocka_unit_test(test_map),
 	};
 
 	return cmocka_run_group_tests(tests, make_data, drop_data);
