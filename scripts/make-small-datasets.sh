@@ -3,7 +3,7 @@
 #
 # make-small-datasets.sh [DIR] - record the small captures of datasets/ again, into DIR (default: datasets/ itself).
 #
-# Needs musl-gcc, ptrace and some minutes.  The program is taken from $PTMILL, or from build/*/.  Another compiler, or another
+# Needs musl-gcc, python3, ptrace and some minutes.  The program is taken from $PTMILL, or from build/*/.  Another compiler, or another
 # child-process timing in sig, gives other counts: the truth beside each trace is always its own.
 set -eu
 
@@ -25,6 +25,23 @@ PTMILL=$(realpath "$PTMILL")
 mkdir -m 700 "$work"
 trap 'rm -rf "$work"' EXIT
 
+# drop_vdso CAPTURE - the kernel's own code: not executed by these programs, and not ours to pass on.
+drop_vdso() {
+	python3 - "$1" <<-'EOF'
+		import json, os, sys
+		path = sys.argv[1] + "/capture.json"
+		with open(path) as f:
+		    capture = json.load(f)
+		for process in capture["processes"]:
+		    for m in [m for m in process["mappings"] if m["path"] == "[vdso]"]:
+		        process["mappings"].remove(m)
+		        os.remove(sys.argv[1] + "/" + m["image"])
+		with open(path, "w") as f:
+		    json.dump(capture, f, indent=2)
+		    f.write("\n")
+	EOF
+}
+
 # record NAME PROGRAM EXIT-CODE OPTIONS...
 record() {
 	name=$1 program=$2 want=$3
@@ -35,14 +52,12 @@ record() {
 	grep -q "exit code $want\>" "$work/summary.txt" || { cat "$work/summary.txt" >&2; exit 70; }
 	"$work/$program" >"$work/native.txt" || true
 	cmp "$work/recorded.txt" "$work/native.txt"
-	# The kernel's own code: not executed by these programs, and not ours to pass on.
-	rm -f "$work/out/images/[vdso]"
-	sed -i '/\[vdso\]/d' "$work/out/maps"
+	drop_vdso "$work/out"
 	mkdir -p "$dest"
 	rm -rf "${dest:?}/$name"
 	mv "$work/out" "$dest/$name"
-	head -n 2 "$dest/$name/truth.txt" | tr '\n' ' '
-	echo "$name: $(grep -c ^psb "$dest/$name/truth.txt") PSBs, $(wc -c <"$dest/$name/trace.pt") bytes"
+	head -n 2 "$dest/$name/truth/tid1.txt" | tr '\n' ' '
+	echo "$name: $(grep -c ^psb "$dest/$name/truth/tid1.txt") PSBs, $(wc -c <"$dest/$name/streams/tid1.pt") bytes"
 }
 
 for p in calc sig; do

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# From a fresh clone to a decoded trace: installs, builds, decodes the traces in datasets/ and compares with the truth
+# From a fresh clone to a decoded trace: installs, builds, decodes the captures in datasets/ and compares with the truth
 # that was recorded with them.  Needs no Intel PT hardware.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,44 +17,42 @@ ptmill=build/release/src/cli/ptmill
 
 for dir in datasets/*/; do
 	dir=${dir%/}
-	[ -f "$dir/trace.pt" ] || continue
-	images=(--maps "$dir/maps" --sysroot "$dir/images")
+	[ -f "$dir/capture.json" ] || continue
 	say "$dir: number and digest of the executed instructions"
-	echo "\$ $ptmill digest $dir/trace.pt ${images[*]}"
-	line=$("$ptmill" digest "$dir/trace.pt" "${images[@]}")
+	echo "\$ $ptmill digest $dir"
+	line=$("$ptmill" digest "$dir")
 	echo "$line"
 	truth=$(awk '$1 == "instructions" { n = $2 } $1 == "digest" { d = $2 }
-		END { print "instructions", n, "digest", d }' "$dir/truth.txt")
+		END { print "instructions", n, "digest", d }' "$dir/truth/tid1.txt")
 	if [[ $line != *" $truth" ]]; then
 		echo "this is not what was executed: $truth"
 		exit 1
 	fi
-	echo "exactly what was executed, says $dir/truth.txt"
+	echo "exactly what was executed, says $dir/truth/tid1.txt"
 	first=${first:-$dir}
 done
 if [ -z "${first:-}" ]; then
-	echo "datasets/ has no traces"
+	echo "datasets/ has no captures"
 	exit 1
 fi
-images=(--maps "$first/maps" --sysroot "$first/images")
 
 say "$first: the first instructions"
-echo "\$ $ptmill decode $first/trace.pt ${images[*]} -o build/quickstart.txt"
-"$ptmill" decode "$first/trace.pt" "${images[@]}" -o build/quickstart.txt
+echo "\$ $ptmill decode $first -o build/quickstart.txt"
+"$ptmill" decode "$first" -o build/quickstart.txt
 head -n 12 build/quickstart.txt
 echo "... $(wc -l <build/quickstart.txt) lines"
 
 say "$first: its figures"
-echo "\$ $ptmill stat $first/trace.pt ${images[*]}"
-"$ptmill" stat "$first/trace.pt" "${images[@]}"
+echo "\$ $ptmill stat $first"
+"$ptmill" stat "$first"
 
 cat <<END
 
 == done
-Installed what was missing, built $ptmill, decoded the traces in datasets/: every instruction is right.
+Installed what was missing, built $ptmill, decoded the captures in datasets/: every instruction is right.
 Next:
   $ptmill help decode                           what decode can do
-  $ptmill dump $first/trace.pt | head           the packets
+  $ptmill dump $first | head                    the packets
   $ptmill record -o /tmp/true -- /bin/true       a trace of your own, without PT hardware
   scripts/test.sh                                                  all tests, with sanitizers
 END

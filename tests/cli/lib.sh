@@ -9,10 +9,11 @@ trap 'rm -rf "$tmp"' EXIT
 cd "$tmp" || exit 1
 failures=0
 data=$SRC/datasets/sig
-images=(--maps "$data/maps" --sysroot "$data/images")
+trace=$data/streams/tid1.pt
+images=(--elf "$data"/images/*)
 # What the recorder saw: `instructions N digest 0x...`.
 truth=$(awk '$1 == "instructions" { n = $2 } $1 == "digest" { d = $2 } END { print "instructions", n, "digest", d }' \
-	"$data/truth.txt")
+	"$data/truth/tid1.txt")
 
 # run ARG...: the program; leaves $code, $out, $err (the newline at the end stripped).
 run() {

@@ -3,7 +3,7 @@
 #
 # Inputs: files, standard input, zstd, several at once, and what is none.
 . "$SRC/tests/cli/lib.sh" || exit 1
-cp "$data/trace.pt" trace.pt
+cp "$trace" trace.pt
 zstd -q trace.pt -o packed.pt.zst
 : >empty.pt
 mkdir dir
@@ -15,6 +15,17 @@ expect 0 "stream packed.pt.zst $truth" ""
 run digest trace.pt packed.pt.zst "${images[@]}" -q -j2
 expect 0 "stream trace.pt $truth
 stream packed.pt.zst $truth" ""
+# Images by the mappings of the process, below another root.
+mkdir root
+cp "$data"/images/* root/sig
+echo "00401000-00407000 r-xp 00001000 08:01 42 /sig" >maps
+run digest trace.pt --maps maps --sysroot root -q
+expect 0 "stream trace.pt $truth" ""
+# A capture needs no more than its directory, wherever it lies.
+cp -r "$data" capture
+mv capture "moved capture"
+run digest "moved capture" -q --strict
+expect 0 "stream moved capture:tid1 $truth" ""
 # Options may follow and precede; numbers may be hexadecimal; sizes have suffixes.
 run digest "${images[@]}" -j 0x2 --segment-size=1k --cpu 6/85/7 trace.pt -q --bind=none --engine libipt
 expect 0 "stream trace.pt $truth" ""

@@ -3,9 +3,9 @@
 #
 # Outputs appear when they are complete, or not at all.
 . "$SRC/tests/cli/lib.sh" || exit 1
-cp "$data/trace.pt" trace.pt
+cp "$trace" trace.pt
 "$PTMILL" decode trace.pt "${images[@]}" -q >reference
-[ "$(grep -c '^[0-9a-f]' reference)" = "$(awk '$1 == "instructions" { print $2 }' "$data/truth.txt")" ] ||
+[ "$(grep -c '^[0-9a-f]' reference)" = "$(awk '$1 == "instructions" { print $2 }' "$data/truth/tid1.txt")" ] ||
 	fail "text has another number of instructions than the truth"
 
 run decode trace.pt "${images[@]}" -q -o text

@@ -4,7 +4,7 @@
 # SIGINT, SIGTERM and SIGHUP stop a run: exit code 75, one line, nothing half-written.
 . "$SRC/tests/cli/lib.sh" || exit 1
 # Enough work for minutes: delays around each of many thousand segments.
-for _ in $(seq 100); do cat "$data/trace.pt"; done >some.pt
+for _ in $(seq 100); do cat "$trace"; done >some.pt
 for _ in $(seq 50); do cat some.pt; done >long.pt
 rm some.pt
 slow=(--segment-size 64 --test-delays 1 -j2)

@@ -3,7 +3,6 @@
 #
 # Workers: one a core that we were given; the plan of another machine says that it is one.
 . "$SRC/tests/cli/lib.sh" || exit 1
-trace=$data/trace.pt
 
 # The first CPU of our own set: CPU 1 need not be there.
 allowed=$(awk '$1 == "Cpus_allowed_list:" { print $2 }' /proc/self/status)

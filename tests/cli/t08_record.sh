@@ -17,10 +17,27 @@ same "standard output" "$out" "-o x"
 like "standard error" "$err" 'ptmill: 3000 instructions, [0-9.]+ [KM]?B, [0-9]+ PSBs, 0 gaps, [0-9.]+ s, exit code 3: capture'
 nothing_but capture
 truth=$(awk '$1 == "instructions" { n = $2 } $1 == "digest" { d = $2 } END { print "instructions", n, "digest", d }' \
-	capture/truth.txt)
+	capture/truth/tid1.txt)
 like "the truth" "$truth" 'instructions 3000 digest 0x[0-9a-f]{16}'
-run digest capture/trace.pt --maps capture/maps --sysroot capture/images -q
-expect 0 "stream capture/trace.pt $truth" ""
+run digest capture -q --strict
+expect 0 "stream capture:tid1 $truth" ""
+# It can be moved: nothing outside is looked at.
+mkdir away
+mv capture away/moved
+run digest away/moved -q --strict
+expect 0 "stream away/moved:tid1 $truth" ""
+sed -i 's|"path": "/|"path": "/nowhere/|' away/moved/capture.json
+run digest away/moved -q --strict
+expect 0 "stream away/moved:tid1 $truth" ""
+rm -r away
+
+run record -q --compress -o capture --max-instructions 3000 -- /bin/sh -c 'exit 3'
+same "exit code" "$code" 0
+like "the files" "$(ls capture/streams)" 'tid1\.pt\.zst'
+truth=$(awk '$1 == "instructions" { n = $2 } $1 == "digest" { d = $2 } END { print "instructions", n, "digest", d }' \
+	capture/truth/tid1.txt)
+run digest capture -q --strict
+expect 0 "stream capture:tid1 $truth" ""
 
 run record -q -o capture -- true
 same "exit code" "$code" 64
