@@ -135,6 +135,9 @@ struct ptm_image_info {
 	uint64_t file_offset;
 	const char *path;
 	const char *build_id; /* hex, "" if none */
+	const char
+		*wanted_id; /* what a bundle or capture states it should be, "" if nothing does */
+	uint32_t pid;       /* the process it is mapped into; 0: every traced one, or not known */
 	bool found;
 };
 /* Settle the images; ptm_session_run() does it by itself.  Needed before these two are called

@@ -48,6 +48,14 @@ PTM_API void ptm_sink_stat_run(struct ptm_sink *sink, const struct ptm_run_stats
 /* Packets, one a line: offset, name, payload.  Nothing is decoded. */
 PTM_API struct ptm_sink *ptm_sink_dump_create(const char *path, struct ptm_error *err);
 
+/* The images that are mapped: found, missing or of another build-id, and the share of the trace's
+ * addresses that lie in each.  Nothing is decoded; of more than 256 MiB of trace only some frames
+ * are looked at.  @session is borrowed until the sink is destroyed; its inputs must have been
+ * added. */
+struct ptm_session;
+PTM_API struct ptm_sink *ptm_sink_preflight_create(const struct ptm_session *session,
+						   const char *path, struct ptm_error *err);
+
 /* Write what is left and put the output in its place.  Call once, after a run that succeeded. */
 PTM_API int ptm_sink_finish(struct ptm_sink *sink, struct ptm_error *err);
 

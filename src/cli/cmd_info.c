@@ -2,6 +2,7 @@
  *
  * cmd_info.c - ptmill info: what a run would work on, and where; nothing is decoded.
  */
+#include "progress.h"
 #include "run.h"
 
 #include <inttypes.h>
@@ -95,16 +96,27 @@ static void print_streams(const struct ptm_session *session)
 	}
 }
 
-static void print_images(const struct ptm_session *session)
+/* Read the traces' addresses and print which images they need. */
+static int print_images(struct ptm_session *session, const struct info *cmd, struct ptm_error *err)
 {
-	for (size_t i = 0; i < ptm_session_images(session); i++) {
-		struct ptm_image_info m = ptm_session_image(session, i);
+	struct ptm_sink *sink = ptm_sink_preflight_create(session, NULL, err);
+	struct ptm_run_options run_options = {.size = sizeof(run_options)};
+	struct ptm_run_stats stats;
+	struct cli_meter meter;
+	int ret;
 
-		(void)printf("image 0x%" PRIx64 "-0x%" PRIx64 " offset 0x%" PRIx64
-			     " %s build-id %s path %s\n",
-			     m.begin, m.end, m.file_offset, m.found ? "found" : "missing",
-			     m.build_id[0] != '\0' ? m.build_id : "none", m.path);
-	}
+	if (sink == NULL)
+		return -(int)err->code;
+	cli_meter_init(&meter, &cmd->opts);
+	run_options.progress = meter.is_on ? cli_meter_update : NULL;
+	run_options.ctx = &meter;
+	(void)fflush(stdout);
+	ret = ptm_session_run(session, sink, &run_options, &stats, err);
+	if (ret >= 0)
+		ret = ptm_sink_finish(sink, err);
+	ptm_sink_destroy(sink);
+	cli_meter_clear(&meter);
+	return ret;
 }
 
 static int print_contents(const struct info *cmd, struct ptm_error *err)
@@ -115,11 +127,9 @@ static int print_contents(const struct info *cmd, struct ptm_error *err)
 	if (session == NULL)
 		return -(int)err->code;
 	ret = cli_session_fill(session, &cmd->opts, err);
-	if (ret >= 0)
-		ret = ptm_session_seal(session, err);
 	if (ret >= 0) {
 		print_streams(session);
-		print_images(session);
+		ret = print_images(session, cmd, err);
 	}
 	ptm_session_destroy(session);
 	return ret;

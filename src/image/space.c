@@ -404,10 +404,9 @@ size_t ptm_space_missing(const struct ptm_space *space, uint64_t *bytes)
 	return n;
 }
 
-const uint8_t *ptm_space_at(const struct ptm_space *space, uint64_t ip, size_t *avail)
+size_t ptm_space_find(const struct ptm_space *space, uint64_t ip)
 {
 	size_t lo = 0, hi = space->sealed.n;
-	const struct range *range;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
@@ -417,12 +416,18 @@ const uint8_t *ptm_space_at(const struct ptm_space *space, uint64_t ip, size_t *
 		else
 			hi = mid;
 	}
+	return lo > 0 && ip <= space->sealed.v[lo - 1].last ? lo - 1 : SIZE_MAX;
+}
+
+const uint8_t *ptm_space_at(const struct ptm_space *space, uint64_t ip, size_t *avail)
+{
+	size_t i = ptm_space_find(space, ip);
+	const struct range *range;
+
 	*avail = 0;
-	if (lo == 0)
+	if (i == SIZE_MAX || space->sealed.v[i].missing)
 		return NULL;
-	range = &space->sealed.v[lo - 1];
-	if (ip > range->last || range->missing)
-		return NULL;
+	range = &space->sealed.v[i];
 	*avail = (size_t)(range->last - ip) + 1;
 	return range->name->image->map.data + range->file_offset + (ip - range->begin);
 }

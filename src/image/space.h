@@ -72,6 +72,10 @@ size_t ptm_space_missing(const struct ptm_space *space, uint64_t *bytes);
 /* Finish building: sort, cut overlaps.  Called once before the space is read. */
 int ptm_space_seal(struct ptm_space *space, struct ptm_error *err);
 
+/* Index of the mapping that holds @ip, missing or not; SIZE_MAX if there is none.  Threads: any
+ * number at once, after seal. */
+size_t ptm_space_find(const struct ptm_space *space, uint64_t ip);
+
 /* The bytes from @ip to the end of its mapping: returns a borrowed pointer and stores the number of
  * contiguous bytes at @avail; NULL if nothing is mapped there.  Threads: any number at once, after
  * seal. */

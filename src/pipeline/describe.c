@@ -13,15 +13,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static struct ptm_space *new_space(struct ptm_session *session)
+static struct ptm_space *new_space(struct ptm_session *session, uint32_t pid)
 {
-	struct ptm_space *space = ptm_space_create();
+	struct ptm_process_space process = {ptm_space_create(), pid};
 
-	if (space != NULL && !ptm_vec_push(&session->spaces, space)) {
-		ptm_space_destroy(space);
+	if (process.space != NULL && !ptm_vec_push(&session->spaces, process)) {
+		ptm_space_destroy(process.space);
 		return NULL;
 	}
-	return space;
+	return process.space;
 }
 
 static int add_map(struct ptm_space *space, const struct ptm_desc_map *map, struct ptm_error *err)
@@ -36,7 +36,7 @@ static int add_map(struct ptm_space *space, const struct ptm_desc_map *map, stru
 static int make_space(struct ptm_session *session, const struct ptm_desc *desc,
 		      const struct ptm_desc_process *process, struct ptm_error *err)
 {
-	struct ptm_space *space = new_space(session);
+	struct ptm_space *space = new_space(session, process != NULL ? process->pid : 0);
 
 	if (space == NULL)
 		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
@@ -58,8 +58,8 @@ static size_t find_process(const struct ptm_desc *desc, uint32_t pid)
 
 /* The spaces of this description: one a process, then the one for everybody else. */
 struct spaces {
-	struct ptm_space **v; /* borrowed from the session */
-	size_t others;        /* index of the last one */
+	const struct ptm_process_space *v; /* borrowed from the session */
+	size_t others;                     /* index of the last one */
 };
 
 static int add_timeline(struct ptm_timeline *images, const struct ptm_desc *desc,
@@ -68,11 +68,11 @@ static int add_timeline(struct ptm_timeline *images, const struct ptm_desc *desc
 {
 	/* Until the first switch it is not known who runs; with one process it is the best guess.
 	 */
-	images->first = spaces->v[desc->processes.n == 1 ? 0 : spaces->others];
+	images->first = spaces->v[desc->processes.n == 1 ? 0 : spaces->others].space;
 	for (size_t i = 0; i < stream->switches.n; i++) {
 		const struct ptm_desc_switch *sw = &stream->switches.v[i];
 		size_t process = sw->in ? find_process(desc, sw->pid) : desc->processes.n;
-		struct ptm_timeline_entry entry = {sw->tsc, spaces->v[process]};
+		struct ptm_timeline_entry entry = {sw->tsc, spaces->v[process].space};
 
 		if (!ptm_vec_push(&images->entries, entry))
 			return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
@@ -122,7 +122,7 @@ static int add_stream(struct ptm_session *session, const char *input, const stru
 		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
 	if (stream->process != PTM_DESC_NO_PROCESS) {
 		session->streams.v[session->streams.n - 1].images.first =
-			spaces->v[stream->process];
+			spaces->v[stream->process].space;
 		return 0;
 	}
 	return add_timeline(&session->streams.v[session->streams.n - 1].images, desc, stream,

@@ -59,7 +59,7 @@ void ptm_session_destroy(struct ptm_session *session)
 	ptm_sources_destroy(session->sources);
 	ptm_space_destroy(session->space);
 	for (size_t i = 0; i < session->spaces.n; i++)
-		ptm_space_destroy(session->spaces.v[i]);
+		ptm_space_destroy(session->spaces.v[i].space);
 	for (size_t i = 0; i < session->streams.n; i++)
 		free(session->streams.v[i].images.entries.v);
 	ptm_session_free_descs(session);
@@ -205,23 +205,48 @@ int ptm_session_seal(struct ptm_session *session, struct ptm_error *err)
 		return 0;
 	session->sealed = true;
 	for (size_t i = 0; i < session->spaces.n; i++)
-		PTM_TRY(ptm_space_seal(session->spaces.v[i], err));
+		PTM_TRY(ptm_space_seal(session->spaces.v[i].space, err));
 	return ptm_space_seal(session->space, err);
 }
 
 size_t ptm_session_images(const struct ptm_session *session)
 {
-	return ptm_space_count(session->space);
+	size_t n = ptm_space_count(session->space);
+
+	for (size_t i = 0; i < session->spaces.n; i++)
+		n += ptm_space_count(session->spaces.v[i].space);
+	return n;
+}
+
+size_t ptm_session_image_index(const struct ptm_session *session, const struct ptm_space *space,
+			       size_t i)
+{
+	if (space == session->space)
+		return i;
+	i += ptm_space_count(session->space);
+	for (size_t k = 0; session->spaces.v[k].space != space; k++)
+		i += ptm_space_count(session->spaces.v[k].space);
+	return i;
 }
 
 struct ptm_image_info ptm_session_image(const struct ptm_session *session, size_t i)
 {
-	struct ptm_mapping m = ptm_space_get(session->space, i);
+	const struct ptm_space *space = session->space;
+	struct ptm_mapping m;
+	uint32_t pid = 0;
 
+	for (size_t k = 0; i >= ptm_space_count(space); k++) {
+		i -= ptm_space_count(space);
+		space = session->spaces.v[k].space;
+		pid = session->spaces.v[k].pid;
+	}
+	m = ptm_space_get(space, i);
 	return (struct ptm_image_info){.begin = m.begin,
 				       .end = m.end,
 				       .file_offset = m.file_offset,
 				       .path = m.path,
 				       .build_id = m.build_id,
+				       .wanted_id = m.wanted_id,
+				       .pid = pid,
 				       .found = m.data != NULL};
 }

@@ -15,13 +15,19 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+/* The space of a process; pid 0: of those that a description does not list. */
+struct ptm_process_space {
+	struct ptm_space *space;
+	uint32_t pid;
+};
+
 struct ptm_session {
 	struct ptm_config config;
 	struct ptm_plan *plan;
 	struct ptm_sources *sources;
-	struct ptm_space *space;            /* of the images that options name */
-	PTM_VEC(struct ptm_space *) spaces; /* owned; of the processes of bundles and captures */
-	PTM_VEC(struct ptm_desc *) descs;   /* owned; of bundles and captures */
+	struct ptm_space *space;                    /* of the images that options name */
+	PTM_VEC(struct ptm_process_space) spaces;   /* owned; of bundles and captures */
+	PTM_VEC(struct ptm_desc *) descs;           /* owned; of bundles and captures */
 	PTM_VEC(struct ptm_stream_context) streams; /* one a source */
 	bool sealed;
 	atomic_bool cancel;    /* written by anyone, read by workers: relaxed, it only asks */
@@ -35,6 +41,10 @@ int ptm_session_add_described(struct ptm_session *session, const char *path,
 
 /* Are the files of captures what their capture.json says? */
 int ptm_session_check_streams(const struct ptm_session *session, struct ptm_error *err);
+
+/* Index of mapping @i of @space among ptm_session_images(). */
+size_t ptm_session_image_index(const struct ptm_session *session, const struct ptm_space *space,
+			       size_t i);
 
 void ptm_session_free_descs(struct ptm_session *session);
 
