@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 struct run {
@@ -300,25 +301,40 @@ static int run_workers(struct run *run, struct worker *workers, unsigned n, stru
 	return status;
 }
 
+static void warn_count(const struct run *run, size_t n, const char *what)
+{
+	char text[160];
+
+	if (n == 0)
+		return;
+	(void)snprintf(text, sizeof(text), "%zu mapped image%s %s; `ptmill info` lists %s", n,
+		       n == 1 ? " is" : "s are", what, n == 1 ? "it" : "them");
+	run->options->warn(run->options->ctx, text);
+}
+
 static void warn(const struct run *run)
 {
 	struct ptm_session *session = run->session;
-	const char *line = ptm_engine_cpu_warning(&session->config.cpu);
-	size_t missing = 0;
+	size_t missing = 0, other = 0;
 
 	if (run->options->warn == NULL)
 		return;
-	if (line != NULL)
-		run->options->warn(run->options->ctx, line);
-	for (size_t i = 0; i < ptm_session_images(session); i++)
-		missing += !ptm_session_image(session, i).found;
-	if (missing > 0) {
-		char text[128];
+	for (size_t i = 0; i < session->streams.n; i++) {
+		const char *line = ptm_engine_cpu_warning(&session->streams.v[i].cpu);
 
-		(void)snprintf(text, sizeof(text),
-			       "%zu mapped images are missing; `ptmill info` lists them", missing);
-		run->options->warn(run->options->ctx, text);
+		if (line != NULL) {
+			run->options->warn(run->options->ctx, line);
+			break;
+		}
 	}
+	for (size_t i = 0; i < ptm_session_images(session); i++) {
+		struct ptm_image_info m = ptm_session_image(session, i);
+
+		missing += !m.found;
+		other += m.found && m.wanted_id[0] != '\0' && strcmp(m.wanted_id, m.build_id) != 0;
+	}
+	warn_count(run, missing, "missing");
+	warn_count(run, other, "of another build than recorded");
 }
 
 static uint64_t segment_size(const struct ptm_session *session, const struct ptm_sink *sink)
@@ -359,6 +375,8 @@ int ptm_session_run(struct ptm_session *session, struct ptm_sink *sink,
 	int status = ptm_session_seal(session, err);
 
 	*stats = (struct ptm_run_stats){.workers = n};
+	if (status >= 0)
+		status = ptm_session_check_streams(session, err);
 	if (status >= 0) {
 		warn(&run);
 		run.split = ptm_split_create(session->sources, segment_size(session, sink), err);
