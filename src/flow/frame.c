@@ -46,9 +46,15 @@ struct ptm_psbplus ptm_psbplus_judge(const uint8_t *data, size_t len)
 		case PTM_PKT_VMCS:
 		case PTM_PKT_MNT:
 			continue;
+		case PTM_PKT_TNT8:
+		case PTM_PKT_TNT64:
+		case PTM_PKT_TIP:
+		case PTM_PKT_TIP_PGD:
 		case PTM_PKT_TIP_PGE:
-			if (plus.end > 0)
-				plus.on = false;
+			plus.no_psbend = plus.end == 0;
+			if (plus.no_psbend)
+				plus.end = (size_t)(lx.pos - data) - pkt.size;
+			plus.on &= pkt.kind != PTM_PKT_TIP_PGE;
 			break;
 		default:
 			break;

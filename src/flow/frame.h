@@ -28,6 +28,7 @@
 /* What a PSB+ says (SDM vol. 3, ch. Intel PT, "PSB"). */
 struct ptm_psbplus {
 	size_t end;     /* bytes up to and with PSBEND; 0: PSB+ is broken or cut off */
+	bool no_psbend; /* a packet of the flow stands at `end`, PSBEND is missing before it */
 	bool on;        /* packets are enabled and the flow stands at ip */
 	bool fup_first; /* the first flow packet behind PSBEND is a FUP: an overflow's resume IP */
 	bool has_mode;  /* it has a MODE.Exec */

@@ -9,9 +9,11 @@
  * from our address space.
  *
  * libipt never sees packets that our lexer rejects or that its version does not know: the frame
- * ends for it there. Two things are put into a private copy of a frame, because libipt 2.0 loses
- * its way without them: a MODE.Exec where PSB+ has none (64-bit code is assumed), and an OVF behind
- * PSBEND where the overflow stood before the PSB and the resume IP behind it.
+ * ends for it there. A private copy of a frame is changed where libipt 2.0 loses its way: it gets a
+ * MODE.Exec where PSB+ has none (64-bit code is assumed), a PSBEND where that is missing, an OVF
+ * behind PSBEND where the overflow stood before the PSB and the resume IP behind it, and pads in
+ * place of a TIP.PGD directly behind an OVF.  What it gets wrong nevertheless is listed in
+ * tests/known-differences.md.
  */
 #include "flow/engine.h"
 
@@ -47,6 +49,7 @@ struct walk {
 	uint32_t run; /* instructions since the last packet */
 	uint64_t ip;  /* of the last instruction looked at */
 	bool has_ip;
+	enum ptm_mode mode; /* in which it was looked at */
 	/* Bytes put into the copy: `added` bytes in all before copy offset `added_end`. */
 	size_t added, added_begin;
 };
@@ -172,14 +175,32 @@ static int step(struct walk *w)
 
 	insn.ip = 0;
 	insn.iclass = ptic_error;
+	insn.mode = ptem_unknown;
 	w->status = pt_insn_next(w->decoder, &insn, sizeof(insn));
 	w->ip = insn.ip;
+	w->mode = insn_mode(insn.mode);
 	w->has_ip = w->status >= 0 || insn.ip != 0;
 	if (w->status < 0)
 		return 0;
 	klass = insn_class(&insn);
 	w->run = ptm_insn_needs_packet(klass) ? 0 : w->run + 1;
 	return ptm_emit_insn(w->emit, insn.ip, insn_mode(insn.mode), klass, w->err);
+}
+
+/* The class of what libipt reports.  To it, an instruction that the end of the image cuts off is a
+ * bad one. */
+static enum ptm_gap gap_class(const struct walk *w)
+{
+	struct ptm_insn insn;
+	uint8_t bytes[15];
+	size_t n;
+
+	if (w->status == -pte_bad_insn && w->has_ip) {
+		n = ptm_space_read(w->engine->space, w->ip, bytes, sizeof(bytes));
+		if (ptm_insn_decode(bytes, n, w->ip, w->mode, &insn) == -PTM_E_TRUNCATED)
+			return PTM_GAP_NO_IMAGE;
+	}
+	return ptm_ipt_gap(-w->status);
 }
 
 static int emit_flow_gap(struct walk *w, enum ptm_gap gap, size_t at)
@@ -244,8 +265,10 @@ static int walk_frame(struct walk *w, const struct ptm_frame_scan *scan)
 
 	for (;;) {
 		PTM_TRY(take_events(w));
-		if (w->status < 0)
+		if (w->status < 0) {
+			w->has_ip = false; /* no instruction failed */
 			break;
+		}
 		off = (w->status & pts_ip_suppressed) != 0;
 		if ((w->status & pts_eos) != 0) {
 			if (!off && whole && w->frame->next != NULL && w->frame->next->on)
@@ -264,25 +287,50 @@ static int walk_frame(struct walk *w, const struct ptm_frame_scan *scan)
 	}
 	if (w->status == -pte_nomem)
 		return PTM_FAIL(w->err, PTM_E_NOMEM, "Out of memory in libipt");
-	return emit_flow_gap(w, ptm_ipt_gap(-w->status), position(w));
+	return emit_flow_gap(w, gap_class(w), position(w));
 }
 
-/* Copy @len bytes of the frame with MODE.Exec inside its PSB+ and OVF behind it, as asked. */
-static int make_copy(struct walk *w, size_t *len, size_t psb_end, bool mode, bool ovf)
+/* An overflow may be resolved with packets disabled, and TIP.PGD say so (SDM vol. 3, ch. Intel PT,
+ * "OVF"); libipt accepts silence only.  Pad out such TIP.PGDs in @copy, which holds the same bytes
+ * as @data; with NULL tell whether there is one. */
+static bool pad_pgd(const uint8_t *data, size_t len, uint8_t *copy)
 {
-	static const uint8_t mode_exec[] = {0x99, 0x01}, ovf_packet[] = {0x02, 0xf3};
+	struct ptm_lexer lx;
+	struct ptm_pkt pkt;
+	bool ovf = false, found = false;
+
+	ptm_lexer_init(&lx, data, len);
+	while (ptm_lex_next(&lx, &pkt) == PTM_LEX_OK) {
+		if (ovf && pkt.kind == PTM_PKT_TIP_PGD) {
+			found = true;
+			if (copy != NULL)
+				memset(copy + (lx.pos - data) - pkt.size, 0, pkt.size);
+		}
+		if (pkt.kind != PTM_PKT_PAD && !ptm_pkt_is_time(pkt.kind))
+			ovf = pkt.kind == PTM_PKT_OVF;
+	}
+	return found;
+}
+
+/* Copy @len bytes of the frame with PSBEND if it is missing, MODE.Exec before it and OVF behind it
+ * if asked. */
+static int make_copy(struct walk *w, size_t *len, const struct ptm_psbplus *plus, bool mode,
+		     bool ovf)
+{
+	static const uint8_t mode_exec[] = {0x99, 0x01}, psbend[] = {0x02, 0x23},
+			     ovf_packet[] = {0x02, 0xf3};
 	struct ipt_engine *e = w->engine;
 	const uint8_t *data = w->frame->data;
-	const size_t end = psb_end - 2; /* of PSBEND's begin */
+	const size_t end = plus->no_psbend ? plus->end : plus->end - sizeof(psbend);
 	uint8_t *p;
 
-	if (e->copy_cap < *len + 4) {
-		p = (uint8_t *)realloc(e->copy, *len + 4);
+	if (e->copy_cap < *len + 6) {
+		p = (uint8_t *)realloc(e->copy, *len + 6);
 		if (p == NULL)
 			return PTM_FAIL(w->err, PTM_E_NOMEM, "Cannot copy a frame: bytes=%zu",
 					*len);
 		e->copy = p;
-		e->copy_cap = *len + 4;
+		e->copy_cap = *len + 6;
 	}
 	p = e->copy;
 	memcpy(p, data, end);
@@ -291,14 +339,14 @@ static int make_copy(struct walk *w, size_t *len, size_t psb_end, bool mode, boo
 		memcpy(p, mode_exec, sizeof(mode_exec));
 		p += sizeof(mode_exec);
 	}
-	memcpy(p, data + end, 2);
-	p += 2;
+	memcpy(p, psbend, sizeof(psbend));
+	p += sizeof(psbend);
 	if (ovf) {
 		memcpy(p, ovf_packet, sizeof(ovf_packet));
 		p += sizeof(ovf_packet);
 	}
-	memcpy(p, data + psb_end, *len - psb_end);
-	p += *len - psb_end;
+	memcpy(p, data + plus->end, *len - plus->end);
+	p += *len - plus->end;
 	w->added_begin = end;
 	w->added = (size_t)(p - e->copy) - *len;
 	*len = (size_t)(p - e->copy);
@@ -311,17 +359,20 @@ static int choose_bytes(struct walk *w, const struct ptm_frame_scan *scan,
 {
 	const struct ptm_frame *frame = w->frame;
 	bool ovf = frame->ovf_pending && plus->fup_first && !plus->on;
-	bool mode = plus->end > 0 && !plus->has_mode;
+	bool mode = plus->end > 0 && !plus->has_mode, pgd;
 
 	*data = frame->data;
 	*len = scan->unsupported < scan->good ? scan->unsupported : scan->good;
 	/* The overflow is told once, behind the next PSB+, where its resume IP is. */
 	if (scan->ovf_last && frame->next != NULL && frame->next->fup_first && !frame->next->on)
 		*len = scan->ovf_at < *len ? scan->ovf_at : *len;
-	if (!ovf && !mode)
+	pgd = scan->has_ovf && plus->end > 0 && pad_pgd(*data, *len, NULL);
+	if (!ovf && !mode && !plus->no_psbend && !pgd)
 		return 0;
-	PTM_TRY(make_copy(w, len, plus->end, mode, ovf));
+	PTM_TRY(make_copy(w, len, plus, mode, ovf));
 	*data = w->engine->copy;
+	if (pgd)
+		(void)pad_pgd(*data, *len, w->engine->copy);
 	return 0;
 }
 
@@ -338,6 +389,8 @@ static int decode_frame(void *ctx, const struct ptm_frame *frame, const struct p
 	int status;
 
 	PTM_TRY(enter_space(&w, plus.has_tsc, plus.tsc));
+	if (plus.no_psbend)
+		PTM_TRY(ptm_emit_gap(emit, PTM_GAP_CONFIG, frame->offset + plus.end, 0, NULL, err));
 	PTM_TRY(choose_bytes(&w, scan, &plus, &data, &len));
 	/* libipt only reads; its interface predates const. */
 	config.begin = (uint8_t *)(uintptr_t)data;
