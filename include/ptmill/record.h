@@ -59,6 +59,9 @@ struct ptm_record_config {
 				      limit */
 	uint64_t seed;             /* of every choice above */
 	bool compress;             /* the trace by zstd */
+	/* A handler may store a signal number here: it is passed on to the program, once.  Borrowed
+	 * while recording, may be NULL. */
+	const volatile int *pass_on;
 };
 
 /* Clocks of the recorded CPU, for decoders: TSC ticks are crystal ticks times EBX / EAX. */

@@ -195,6 +195,23 @@ static void leave_interrupts_to_the_program(void)
 	(void)sigaction(SIGQUIT, &act, NULL);
 }
 
+static volatile sig_atomic_t passed_on;
+
+static void pass_on(int sig)
+{
+	passed_on = sig;
+}
+
+/* So does who asks us to end, but we alone hear it.  No SA_RESTART: the program may be asleep. */
+static void pass_requests_on(struct ptm_record_config *config)
+{
+	struct sigaction act = {.sa_handler = pass_on};
+
+	(void)sigaction(SIGTERM, &act, NULL);
+	(void)sigaction(SIGHUP, &act, NULL);
+	config->pass_on = &passed_on;
+}
+
 static int run(int argc, char **argv)
 {
 	struct record cmd = {.output = NULL};
@@ -208,6 +225,7 @@ static int run(int argc, char **argv)
 	if (ret != 0)
 		return ret;
 	leave_interrupts_to_the_program();
+	pass_requests_on(&cmd.config);
 	if (ptm_record(&cmd.config, cmd.command, cmd.output, &result, &err) < 0)
 		return cli_fail(&err);
 	if (!cmd.quiet)

@@ -122,7 +122,7 @@ PTM_API int ptm_record(const struct ptm_record_config *config, char *const argv[
 		return -(int)err->code;
 	ret = ptm_feed_init(&rec.feed, &own, ptm_capture_write, rec.cap);
 	if (ret == 0) {
-		ret = ptm_step_run(argv, &sink, &exit_code, err);
+		ret = ptm_step_run(argv, &sink, own.pass_on, &exit_code, err);
 		if (ret == 0)
 			ret = ptm_feed_finish(&rec.feed);
 		if (ret == 0)

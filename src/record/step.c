@@ -56,6 +56,8 @@ struct stepper {
 	bool at_handler;  /* the next stop is at the entry of a handler, nothing executed */
 	bool may_restart; /* the system call that ended at ip restarts unless a handler runs */
 	int signal;       /* to deliver with the next step */
+	const volatile int *pass_on; /* a signal for the program, or NULL; borrowed */
+	bool passed_on;
 	int exit_code;
 	struct slot table[1 << TABLE_BITS];
 };
@@ -311,14 +313,26 @@ static int on_event(struct stepper *st, int event, const struct slot *slot)
 	}
 }
 
+static void pass_on(struct stepper *st)
+{
+	int sig = st->pass_on != NULL && !st->passed_on ? *st->pass_on : 0;
+
+	/* kill() takes a process of -1 as everybody. */
+	if (sig == 0 || st->pid <= 0)
+		return;
+	st->passed_on = true;
+	(void)kill(st->pid, sig);
+}
+
 /* Returns 1 when the program has ended, 0 when it stands stopped again. */
 static int wait_for_stop(struct stepper *st, int *status)
 {
 	pid_t pid;
 
-	do
+	do {
+		pass_on(st);
 		pid = waitpid(st->pid, status, __WALL);
-	while (pid < 0 && errno == EINTR);
+	} while (pid < 0 && errno == EINTR);
 	if (pid < 0)
 		return refused(st, "waitpid");
 	if (WIFSTOPPED(*status))
@@ -455,8 +469,8 @@ static int let_go(struct stepper *st)
 	return ret < 0 ? ret : 0;
 }
 
-int ptm_step_run(char *const argv[], const struct ptm_flow_sink *sink, int *exit_code,
-		 struct ptm_error *err)
+int ptm_step_run(char *const argv[], const struct ptm_flow_sink *sink, const volatile int *pass_on,
+		 int *exit_code, struct ptm_error *err)
 {
 	struct stepper *st = calloc(1, sizeof(*st));
 	int ret;
@@ -464,6 +478,7 @@ int ptm_step_run(char *const argv[], const struct ptm_flow_sink *sink, int *exit
 	if (st == NULL)
 		return PTM_FAIL(err, PTM_E_NOMEM, "Cannot record: out of memory");
 	st->sink = sink;
+	st->pass_on = pass_on;
 	st->err = err;
 	st->pid = -1;
 	ret = start(st, argv);

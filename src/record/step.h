@@ -11,10 +11,10 @@
 /* Run @argv (found by PATH) to its end and report its flow to @sink.  Address randomisation is off
  * where that is allowed. Stores the exit code, or 128 + signal, at @exit_code.  Child processes run
  * on unobserved; a second thread, or an exec after the first, ends the recording with an error, and
- * the program.
+ * the program.  A signal that appears at @pass_on, which may be NULL, is sent to the program once.
  *
  * Returns 0, or -PTM_E_NOINPUT, -PTM_E_SYSTEM, or what the sink returned. */
-int ptm_step_run(char *const argv[], const struct ptm_flow_sink *sink, int *exit_code,
-		 struct ptm_error *err);
+int ptm_step_run(char *const argv[], const struct ptm_flow_sink *sink, const volatile int *pass_on,
+		 int *exit_code, struct ptm_error *err);
 
 #endif

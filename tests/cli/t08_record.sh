@@ -39,6 +39,19 @@ truth=$(awk '$1 == "instructions" { n = $2 } $1 == "digest" { d = $2 } END { pri
 run digest capture -q --strict
 expect 0 "stream capture:tid1 $truth" ""
 
+# Asked to end, it asks the program to, and keeps what was recorded.
+shown="ptmill record -- sleep 600, and SIGTERM"
+"$PTMILL" record -o ended -- sleep 600 2>.err &
+recorder=$!
+until [ -e ended.tmp-$recorder ]; do sleep 0.1; done
+kill -TERM $recorder
+wait $recorder
+same "exit code" $? 0
+like "standard error" "$(cat .err)" 'ptmill: .* exit code 143: ended'
+run digest ended -q --strict
+same "exit code" "$code" 0
+rm -r ended
+
 run record -q -o capture -- true
 same "exit code" "$code" 64
 like "standard error" "$err" 'ptmill: [^'$'\n'']*capture[^'$'\n'']*exists[^'$'\n'']*'
