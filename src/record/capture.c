@@ -271,11 +271,8 @@ static struct ptm_json *json_of_process(const struct ptm_images *images)
 	struct ptm_json *threads = ptm_json_array();
 	struct ptm_json *maps = ptm_json_array();
 
-	/* A later mapping hides an earlier one: what was there at the end comes last. */
-	for (int live = 0; live <= 1; live++)
-		for (size_t i = 0; i < images->maps.n; i++)
-			if (images->maps.v[i].live == (live != 0))
-				ptm_json_append(maps, json_of_map(images, &images->maps.v[i]));
+	for (size_t i = 0; i < images->maps.n; i++)
+		ptm_json_append(maps, json_of_map(images, &images->maps.v[i]));
 	ptm_json_append_u64(threads, 1);
 	ptm_json_set_u64(process, "pid", 1);
 	ptm_json_set(process, "threads", threads);

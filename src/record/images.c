@@ -378,8 +378,26 @@ static int settle(struct ptm_images *images, struct ptm_rec_image *image)
 	return ret;
 }
 
+/* Move what was there at the last scan behind what was not; the order is kept otherwise. */
+static int move_live_back(struct ptm_images *images)
+{
+	struct ptm_rec_map *sorted = calloc(images->maps.cap, sizeof(*sorted));
+	size_t n = 0;
+
+	if (sorted == NULL && images->maps.cap > 0)
+		return no_memory(images);
+	for (int live = 0; live <= 1; live++)
+		for (size_t i = 0; i < images->maps.n; i++)
+			if (images->maps.v[i].live == (live != 0))
+				sorted[n++] = images->maps.v[i];
+	free(images->maps.v);
+	images->maps.v = sorted;
+	return 0;
+}
+
 int ptm_images_settle(struct ptm_images *images)
 {
+	PTM_TRY(move_live_back(images));
 	for (size_t i = 0; i < images->maps.n; i++)
 		images->images.v[images->maps.v[i].image].used = true;
 	for (size_t i = 0; i < images->images.n; i++)

@@ -36,7 +36,7 @@ struct ptm_images {
 	char *dir; /* owned */
 	struct ptm_error *err;
 	PTM_VEC(struct ptm_rec_image) images;
-	PTM_VEC(struct ptm_rec_map) maps; /* in the order in which they appeared */
+	PTM_VEC(struct ptm_rec_map) maps; /* in the order in which they appeared, until settled */
 	uint8_t chunk[PTM_REC_CHUNK];
 };
 
@@ -56,8 +56,8 @@ int ptm_images_scan(struct ptm_images *images, pid_t pid);
  * change: copy their memory again where no file holds it.  Returns 0 or -PTM_E_*. */
 int ptm_images_refresh(struct ptm_images *images, pid_t pid, uint64_t begin, uint64_t end);
 
-/* Give each image its name - build-id, or digest - and remove what nobody needs.  Returns 0 or
- * -PTM_E_*. */
+/* Give each image its name - build-id, or digest - and remove what nobody needs; order the mappings
+ * so that a later one hides what it overlaps of an earlier one.  Returns 0 or -PTM_E_*. */
 int ptm_images_settle(struct ptm_images *images);
 
 /* Where the first byte of @map lies in its image. */

@@ -330,6 +330,7 @@ static const uint8_t guest_code[] = {
 	0xb8, 0x0b, 0x00, 0x00, 0x00,             /* mov eax, SYS_munmap */
 	0xbe, 0x00, 0x10, 0x00, 0x00,             /* mov esi, 0x1000 */
 	0x0f, 0x05,                               /* syscall */
+	0xc6, 0x87, 0x01, 0x10, 0x00, 0x00, 0xcc, /* mov byte [rdi + 0x1001], "int3" */
 	0xb8, 0x0b, 0x00, 0x00, 0x00,             /* mov eax, SYS_munmap */
 	0x81, 0xc7, 0x00, 0x10, 0x00, 0x00,       /* add edi, 0x1000 */
 	0x0f, 0x05,                               /* syscall */
@@ -339,7 +340,7 @@ static const uint8_t guest_code[] = {
 	0x0f, 0x05,                               /* syscall */
 };
 /* Counted by hand: the loop, mmap, the calls with what they call, twice munmap, the rest. */
-enum { GUEST_INSNS = 1 + 2 * 5000 + 8 + 3 + 3 + 3 + 3 + 4 };
+enum { GUEST_INSNS = 1 + 2 * 5000 + 8 + 3 + 3 + 3 + 4 + 4 };
 enum { GUEST_BASE = 0x400000, GUEST_HEAD = sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr) };
 
 /* Write it as an ELF file; returns its path. */
@@ -410,7 +411,7 @@ static void assert_code(uint64_t address, const uint8_t *want, size_t len)
 
 static void code_without_a_file_is_kept(void **state)
 {
-	static const uint8_t made[] = {0xb0, 0x2a, 0x90, 0xc3}, more[] = {0xc3};
+	static const uint8_t made[] = {0xb0, 0x2a, 0x90, 0xc3}, more[] = {0xc3, 0xcc};
 	struct ptm_record_config config = config_of(0);
 	struct ptm_record_result result;
 	uint8_t own[sizeof(guest_code)];
