@@ -94,25 +94,6 @@ int ptm_emit_gap(struct ptm_emit *emit, enum ptm_gap gap, uint64_t offset, uint6
 	return ptm_emit_event(emit, &ev, err);
 }
 
-int ptm_emit_mark(struct ptm_emit *emit, struct ptm_emit_mark *mark, struct ptm_error *err)
-{
-	int status = ptm_emit_flush(emit, err);
-
-	mark->part = emit->part;
-	mark->tally = emit->tally;
-	mark->nsteps = emit->nsteps;
-	return status;
-}
-
-void ptm_emit_rewind(struct ptm_emit *emit, const struct ptm_emit_mark *mark)
-{
-	emit->part = mark->part;
-	emit->tally = mark->tally;
-	emit->nsteps = mark->nsteps;
-	emit->nevents = 0;
-	emit->open = false;
-}
-
 static uint64_t min_nonzero(uint64_t a, uint64_t b)
 {
 	if (a == 0 || b == 0)

@@ -32,14 +32,6 @@ struct ptm_emit {
 	struct ptm_event events[PTM_EMIT_EVENTS];
 };
 
-/* A point to which what was emitted since can be taken back, as long as no batch was handed on in
- * between. */
-struct ptm_emit_mark {
-	struct ptm_digest part;
-	struct ptm_tally tally;
-	size_t nsteps;
-};
-
 void ptm_emit_init(struct ptm_emit *emit, ptm_emit_fn fn, void *ctx);
 
 /* The instructions that follow lie in @space: to be called before the first one, and on a change.
@@ -85,9 +77,5 @@ static inline int ptm_emit_insn(struct ptm_emit *emit, uint64_t ip, enum ptm_mod
 	}
 	return 0;
 }
-
-/* Take a mark (after handing on what is there, so that the mark holds), and go back to it. */
-int ptm_emit_mark(struct ptm_emit *emit, struct ptm_emit_mark *mark, struct ptm_error *err);
-void ptm_emit_rewind(struct ptm_emit *emit, const struct ptm_emit_mark *mark);
 
 #endif

@@ -5,8 +5,8 @@
  * Each PSB frame gets a decoder of its own over just the frame's bytes, so that the result does not
  * depend on how the stream was cut into segments.  The instructions between a frame's last packet
  * and the IP that the next PSB+ states belong to the earlier frame (the seam walk); without a next
- * PSB+ nothing counts behind the last packet.  Images are read through libipt's memory callback
- * from our address space.
+ * PSB+ nothing counts behind the last packet.  A run of instructions is counted when it is left,
+ * after our own decoder of code has seen the same instructions, for sinks expand steps by that one.
  *
  * libipt never sees packets that our lexer rejects or that its version does not know: the frame
  * ends for it there. A private copy of a frame is changed where libipt 2.0 loses its way: it gets a
@@ -19,6 +19,8 @@
 
 #include "flow/frame.h"
 #include "flow/ipt_event.h"
+#include "flow/ipt_image.h"
+#include "image/code.h"
 
 #include <intel-pt.h>
 #include <stdlib.h>
@@ -28,14 +30,30 @@
  * ends with an interrupt at the IP it began with). */
 #define RUN_MAX (1u << 18)
 
+/* Runs that were found to expand to the same instructions: direct-mapped, so that hot code costs
+ * one look a run. */
+#define KNOWN_BITS 14
+#define CODE_BYTES ((size_t)32 << 20)
+
+struct known_run {
+	const struct ptm_space *space;
+	uint64_t ip;
+	uint32_t n, mode; /* n 0: empty */
+};
+
 struct ipt_engine {
 	struct ptm_engine base;
 	struct pt_config config;
-	struct pt_image *image;
+	struct ptm_ipt_images images;
 	const struct ptm_stream_context *stream; /* `config` is set for */
 	const struct ptm_space *space;           /* in which the flow stands now */
 	uint8_t *copy;                           /* private copy of a frame, owned */
 	size_t copy_cap;
+	struct ptm_code *code; /* our own view of the code */
+	struct known_run known[1u << KNOWN_BITS];
+	/* The run under way: instructions since the last packet, not emitted yet. */
+	uint64_t ips[RUN_MAX + 1];
+	uint8_t klass[RUN_MAX + 1];
 };
 
 /* One frame on its way through libipt. */
@@ -45,24 +63,14 @@ struct walk {
 	struct pt_insn_decoder *decoder;
 	struct ptm_emit *emit;
 	struct ptm_error *err;
-	int status;   /* libipt's, from the last call */
-	uint32_t run; /* instructions since the last packet */
-	uint64_t ip;  /* of the last instruction looked at */
+	int status;  /* libipt's, from the last call */
+	uint32_t n;  /* instructions of the run under way */
+	uint64_t ip; /* of the last instruction looked at */
 	bool has_ip;
-	enum ptm_mode mode; /* in which it was looked at */
+	enum ptm_mode mode; /* in which it was looked at; that of the run */
 	/* Bytes put into the copy: `added` bytes in all before copy offset `added_end`. */
 	size_t added, added_begin;
 };
-
-static int read_image(uint8_t *buffer, size_t size, const struct pt_asid *asid, uint64_t ip,
-		      void *context)
-{
-	const struct ipt_engine *e = (const struct ipt_engine *)context;
-	size_t n = ptm_space_read(e->space, ip, buffer, size);
-
-	(void)asid;
-	return n > 0 ? (int)n : -pte_nomap;
-}
 
 static enum ptm_mode insn_mode(enum pt_exec_mode mode)
 {
@@ -141,22 +149,109 @@ static size_t position(const struct walk *w)
 static int enter_space(struct walk *w, bool has_tsc, uint64_t tsc)
 {
 	const struct ptm_timeline *images = &w->engine->stream->images;
+	const struct ptm_space *space = has_tsc ? ptm_timeline_at(images, tsc) : images->first;
+	struct pt_image *image;
 
-	w->engine->space = has_tsc ? ptm_timeline_at(images, tsc) : images->first;
+	if (w->decoder != NULL && space == w->engine->space)
+		return 0;
+	w->engine->space = space;
+	image = ptm_ipt_image_get(&w->engine->images, space);
+	if (image == NULL)
+		return PTM_FAIL(w->err, PTM_E_NOMEM, "Out of memory for libipt's image");
+	if (w->decoder != NULL)
+		(void)pt_insn_set_image(w->decoder, image);
 	return ptm_emit_space(w->emit, w->engine->space, w->err);
 }
 
-/* Take the pending events.  Returns 0 or -PTM_E_*; libipt's errors are left in w->status. */
+/* How many instructions of the run under way our own decoder of code sees the same: all, unless
+ * libipt took bytes for an instruction that are none.  Sinks expand steps by that decoder.
+ * -PTM_E_*. */
+static int64_t count_same(struct walk *w)
+{
+	struct ipt_engine *e = w->engine;
+	uint32_t done = 0;
+
+	while (done < w->n) {
+		int why;
+		const struct ptm_run *run =
+			ptm_code_run(e->code, e->space, e->ips[done], w->mode, w->n - done, &why);
+		uint32_t k = 0;
+
+		if (run == NULL)
+			return PTM_FAIL(w->err, PTM_E_NOMEM, "Out of memory for decoded code");
+		while (k < run->n && done + k < w->n && run->ips[k] == e->ips[done + k])
+			k++;
+		done += k;
+		if (done < w->n && (k < PTM_RUN_MAX || run->ends))
+			return done;
+	}
+	return done;
+}
+
+static int64_t check_run(struct walk *w)
+{
+	struct ipt_engine *e = w->engine;
+	const struct known_run run = {e->space, e->ips[0], w->n, w->mode};
+	uint64_t hash = (run.ip ^ (uint64_t)run.n << 48) * PTM_DIGEST_K;
+	struct known_run *known = &e->known[hash >> (64 - KNOWN_BITS)];
+	int64_t same;
+
+	if (known->ip == run.ip && known->n == run.n && known->mode == run.mode &&
+	    known->space == run.space)
+		return w->n;
+	same = count_same(w);
+	if (same == w->n)
+		*known = run;
+	return same;
+}
+
+static int emit_flow_gap(struct walk *w, enum ptm_gap gap, size_t at)
+{
+	ptm_frame_account(w->frame, at, &w->emit->tally);
+	return ptm_emit_gap(w->emit, gap, w->frame->offset + at, w->frame->len - at,
+			    w->has_ip ? &w->ip : NULL, w->err);
+}
+
+/* Emit the run under way.  Returns 1 if its end is no code to us: then the gap is emitted, and the
+ * frame ends here. */
+static int leave_run(struct walk *w)
+{
+	int64_t same;
+
+	if (w->n == 0)
+		return 0;
+	same = check_run(w);
+	if (same < 0)
+		return (int)same;
+	for (int64_t i = 0; i < same; i++)
+		PTM_TRY(ptm_emit_insn(w->emit, w->engine->ips[i], w->mode,
+				      (enum ptm_insn_class)w->engine->klass[i], w->err));
+	if (same < w->n) {
+		w->has_ip = true;
+		w->ip = w->engine->ips[same];
+		w->n = 0;
+		PTM_TRY(emit_flow_gap(w, PTM_GAP_BAD_INSN, position(w)));
+		return 1;
+	}
+	w->n = 0;
+	return 0;
+}
+
+/* Take the pending events.  Returns 0, 1 if the frame ends here, or -PTM_E_*; libipt's errors are
+ * left in w->status. */
 static int take_events(struct walk *w)
 {
 	while (w->status >= 0 && (w->status & pts_event_pending) != 0) {
 		struct pt_event event;
 		struct ptm_event ev;
+		int left;
 
 		w->status = pt_insn_event(w->decoder, &event, sizeof(event));
 		if (w->status < 0)
 			return 0;
-		w->run = 0;
+		left = leave_run(w);
+		if (left != 0)
+			return left;
 		if (!ptm_ipt_event(&event, &ev))
 			continue;
 		ev.offset = w->frame->offset + position(w);
@@ -167,24 +262,32 @@ static int take_events(struct walk *w)
 	return 0;
 }
 
-/* One instruction.  libipt's errors are left in w->status. */
+/* One instruction, added to the run; a branch that took a packet ends it.  Returns as
+ * take_events(). */
 static int step(struct walk *w)
 {
 	struct pt_insn insn;
-	enum ptm_insn_class klass;
+	enum ptm_mode mode;
+	int left;
 
 	insn.ip = 0;
 	insn.iclass = ptic_error;
 	insn.mode = ptem_unknown;
 	w->status = pt_insn_next(w->decoder, &insn, sizeof(insn));
+	mode = insn_mode(insn.mode);
+	if (mode != w->mode) {
+		left = leave_run(w);
+		if (left != 0)
+			return left;
+	}
 	w->ip = insn.ip;
-	w->mode = insn_mode(insn.mode);
+	w->mode = mode;
 	w->has_ip = w->status >= 0 || insn.ip != 0;
 	if (w->status < 0)
 		return 0;
-	klass = insn_class(&insn);
-	w->run = ptm_insn_needs_packet(klass) ? 0 : w->run + 1;
-	return ptm_emit_insn(w->emit, insn.ip, insn_mode(insn.mode), klass, w->err);
+	w->engine->ips[w->n] = insn.ip;
+	w->engine->klass[w->n] = (uint8_t)insn_class(&insn);
+	return ptm_insn_needs_packet(w->engine->klass[w->n++]) ? leave_run(w) : 0;
 }
 
 /* The class of what libipt reports.  To it, an instruction that the end of the image cuts off is a
@@ -203,40 +306,35 @@ static enum ptm_gap gap_class(const struct walk *w)
 	return ptm_ipt_gap(-w->status);
 }
 
-static int emit_flow_gap(struct walk *w, enum ptm_gap gap, size_t at)
-{
-	ptm_frame_account(w->frame, at, &w->emit->tally);
-	return ptm_emit_gap(w->emit, gap, w->frame->offset + at, w->frame->len - at,
-			    w->has_ip ? &w->ip : NULL, w->err);
-}
-
 /* All packets are used up and tracing is on: walk to the IP that the next PSB+ states.  Compared
- * before each step; the first arrival counts.  What was walked in vain is taken back. */
+ * before each step; the first arrival counts.  What was walked in vain does not count. */
 static int walk_seam(struct walk *w)
 {
 	const struct ptm_psbplus *next = w->frame->next;
-	struct ptm_emit_mark mark;
 	struct ptm_event gap = {.kind = PTM_EV_GAP,
 				.arg = PTM_GAP_SEAM,
 				.flags = PTM_EVF_HAS_IP | PTM_EVF_HAS_TO,
 				.offset = w->frame->next_offset,
 				.to = next->ip};
+	int left = leave_run(w);
 
-	PTM_TRY(ptm_emit_mark(w->emit, &mark, w->err));
-	for (unsigned n = 0; n < RUN_MAX; n++) {
+	if (left != 0)
+		return left;
+	while (w->n < RUN_MAX) {
 		struct pt_insn insn;
 
 		insn.ip = 0;
 		w->status = pt_insn_next(w->decoder, &insn, sizeof(insn));
 		if (insn.ip == next->ip)
-			return 0;
+			return leave_run(w);
 		gap.ip = insn.ip;
 		if (w->status < 0)
 			break;
-		PTM_TRY(ptm_emit_insn(w->emit, insn.ip, insn_mode(insn.mode), insn_class(&insn),
-				      w->err));
+		w->mode = insn_mode(insn.mode);
+		w->engine->ips[w->n] = insn.ip;
+		w->engine->klass[w->n++] = (uint8_t)insn_class(&insn);
 	}
-	ptm_emit_rewind(w->emit, &mark);
+	w->n = 0;
 	w->emit->tally.gaps[PTM_GAP_SEAM]++;
 	return ptm_emit_event(w->emit, &gap, w->err);
 }
@@ -257,37 +355,63 @@ static int finish_frame(struct walk *w, const struct ptm_frame_scan *scan)
 	return ptm_emit_gap(w->emit, gap, w->frame->offset + at, w->frame->len - at, NULL, w->err);
 }
 
-/* Decode to the end of the frame's packets, or to the first error. */
-static int walk_frame(struct walk *w, const struct ptm_frame_scan *scan)
+/* libipt has reached the end of the frame's packets. */
+static int end_frame(struct walk *w, const struct ptm_frame_scan *scan, bool off)
 {
 	const bool whole = scan->status == PTM_LEX_END && scan->unsupported == scan->good;
-	bool off;
+	int left = leave_run(w);
 
-	for (;;) {
-		PTM_TRY(take_events(w));
-		if (w->status < 0) {
-			w->has_ip = false; /* no instruction failed */
-			break;
-		}
-		off = (w->status & pts_ip_suppressed) != 0;
-		if ((w->status & pts_eos) != 0) {
-			if (!off && whole && w->frame->next != NULL && w->frame->next->on)
-				PTM_TRY(walk_seam(w));
-			return finish_frame(w, scan);
-		}
-		PTM_TRY(step(w));
-		if (w->status < 0) {
-			/* While tracing is off, packets without effect may stand before the end. */
-			if (w->status == -pte_eos && off)
-				return finish_frame(w, scan);
-			break;
-		}
-		if (w->run > RUN_MAX)
-			return emit_flow_gap(w, PTM_GAP_RUNAWAY, position(w));
-	}
+	if (left == 0 && !off && whole && w->frame->next != NULL && w->frame->next->on)
+		left = walk_seam(w);
+	return left != 0 ? left : finish_frame(w, scan);
+}
+
+/* libipt's error ends the frame. */
+static int fail_frame(struct walk *w)
+{
+	uint64_t ip = w->ip;
+	bool has_ip = w->has_ip;
+	int left = leave_run(w);
+
+	if (left != 0)
+		return left;
 	if (w->status == -pte_nomem)
 		return PTM_FAIL(w->err, PTM_E_NOMEM, "Out of memory in libipt");
+	w->ip = ip;
+	w->has_ip = has_ip;
 	return emit_flow_gap(w, gap_class(w), position(w));
+}
+
+/* Decode to the end of the frame's packets, or to the first error.  Returns 1 if our own view of
+ * the code ended it. */
+static int walk_frame(struct walk *w, const struct ptm_frame_scan *scan)
+{
+	for (;;) {
+		int left = take_events(w);
+		bool off;
+
+		if (left != 0)
+			return left;
+		if (w->status < 0) {
+			w->has_ip = false; /* no instruction failed */
+			return fail_frame(w);
+		}
+		off = (w->status & pts_ip_suppressed) != 0;
+		if ((w->status & pts_eos) != 0)
+			return end_frame(w, scan, off);
+		left = step(w);
+		if (left != 0)
+			return left;
+		/* While tracing is off, packets without effect may stand before the end. */
+		if (w->status == -pte_eos && off)
+			return end_frame(w, scan, off);
+		if (w->status < 0)
+			return fail_frame(w);
+		if (w->n > RUN_MAX) {
+			left = leave_run(w);
+			return left != 0 ? left : emit_flow_gap(w, PTM_GAP_RUNAWAY, position(w));
+		}
+	}
 }
 
 /* An overflow may be resolved with packets disabled, and TIP.PGD say so (SDM vol. 3, ch. Intel PT,
@@ -398,12 +522,7 @@ static int decode_frame(void *ctx, const struct ptm_frame *frame, const struct p
 	w.decoder = pt_insn_alloc_decoder(&config);
 	if (w.decoder == NULL)
 		return PTM_FAIL(err, PTM_E_NOMEM, "Cannot start libipt's decoder");
-	status = pt_insn_set_image(w.decoder, e->image);
-	if (status < 0) {
-		status = PTM_FAIL(err, PTM_E_BUG, "libipt refused its image: %s",
-				  pt_errstr(pt_errcode(status)));
-		goto out;
-	}
+	(void)pt_insn_set_image(w.decoder, ptm_ipt_image_get(&e->images, e->space));
 	w.status = pt_insn_sync_set(w.decoder, 0);
 	if (w.status < 0 && w.status != -pte_eos && w.status != -pte_nomem)
 		status = emit_flow_gap(&w, PTM_GAP_CONFIG, 0);
@@ -411,7 +530,8 @@ static int decode_frame(void *ctx, const struct ptm_frame *frame, const struct p
 		status = finish_frame(&w, scan);
 	else
 		status = walk_frame(&w, scan);
-out:
+	if (status > 0)
+		status = 0;
 	pt_insn_free_decoder(w.decoder);
 	return status;
 }
@@ -454,7 +574,8 @@ static void ipt_destroy(struct ptm_engine *engine)
 
 	if (e == NULL)
 		return;
-	pt_image_free(e->image);
+	ptm_ipt_images_fini(&e->images);
+	ptm_code_destroy(e->code);
 	free(e->copy);
 	free(e);
 }
@@ -468,9 +589,9 @@ static struct ptm_engine *ipt_create(struct ptm_error *err)
 		return NULL;
 	}
 	e->base.ops = &ptm_engine_ipt;
-	e->image = pt_image_alloc("ptmill");
-	if (e->image == NULL || pt_image_set_callback(e->image, read_image, e) < 0) {
-		(void)PTM_FAIL(err, PTM_E_NOMEM, "Cannot create libipt's image");
+	e->code = ptm_code_create(CODE_BYTES, NULL);
+	if (e->code == NULL) {
+		(void)PTM_FAIL(err, PTM_E_NOMEM, "Cannot create the engine");
 		ipt_destroy(&e->base);
 		return NULL;
 	}
