@@ -80,6 +80,8 @@ like "standard error" "$err" 'ptmill: [^'$'\n'']*cut\.pt\.zst[^'$'\n'']*'
 run info trace.pt --quiet
 same "exit code" "$code" 64
 run info trace.pt packed.pt.zst
-expect 0 "stream trace.pt bytes $(stat -c %s trace.pt) path trace.pt
-stream packed.pt.zst bytes unknown sequential path packed.pt.zst" ""
+same "exit code and standard error" "$code $err" "0 "
+like "standard output" "$out" "stream trace.pt bytes $(stat -c %s trace.pt) path trace.pt
+stream packed.pt.zst bytes unknown sequential path packed.pt.zst
+unmapped share 100.0% of [1-9][0-9]* addresses"
 finish

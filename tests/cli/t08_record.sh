@@ -29,6 +29,16 @@ expect 0 "stream away/moved:tid1 $truth" ""
 sed -i 's|"path": "/|"path": "/nowhere/|' away/moved/capture.json
 run digest away/moved -q --strict
 expect 0 "stream away/moved:tid1 $truth" ""
+# A trace that is not the one that was recorded is refused.
+truncate -s -1 away/moved/streams/tid1.pt
+run digest away/moved -q
+same "exit code" "$code" 65
+same "standard output" "$out" ""
+like "standard error" "$err" 'ptmill: [^'$'\n'']*tid1\.pt[^'$'\n'']*'
+printf X >>away/moved/streams/tid1.pt
+run digest away/moved -q
+same "exit code" "$code" 65
+like "standard error" "$err" 'ptmill: [^'$'\n'']*tid1\.pt[^'$'\n'']*'
 rm -r away
 
 run record -q --compress -o capture --max-instructions 3000 -- /bin/sh -c 'exit 3'
