@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Plants bugs one at a time and shows that the test suite catches each.
+
+The tree as git knows it (with uncommitted changes) is copied to build/planted and built there; each plant replaces one
+piece of source, rebuilds, runs the tests, and is taken back.  A plant that no test catches, one whose text is no longer
+in the source, and one that does not compile are failures.  First the suite must pass without any plant.
+
+    scripts/planted-bugs.py              all of them
+    scripts/planted-bugs.py seam ring    those whose name contains one of the words
+    scripts/planted-bugs.py --list
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+WORK = TOP / "build" / "planted"
+
+# name, file, what stands there, what is planted instead.
+PLANTS = [
+    ("seam-one-too-far", "src/flow/ipt_engine.c",
+     "\t\tif (insn.ip == next->ip)\n\t\t\treturn 0;\n",
+     "\t\tif (n > 0 && insn.ip == next->ip)\n\t\t\treturn 0;\n"),
+    ("seam-not-taken-back", "src/flow/ipt_engine.c",
+     "\tptm_emit_rewind(w->emit, &mark);\n", ""),
+    ("seam-not-walked", "src/flow/ipt_engine.c",
+     "w->frame->next != NULL && w->frame->next->on)", "false)"),
+    ("seam-erratum-bdm70", "src/flow/frame.c",
+     "\t\t\tif (plus.end > 0)\n\t\t\t\tplus.on = false;\n", ""),
+    ("psb-decoded-through", "src/flow/frame.c",
+     "begin + PTM_PSB_SIZE, false);\n\t\tsize_t end = found < seg->len ? found : seg->len;",
+     "begin + PTM_PSB_SIZE, false);\n\t\tsize_t end = (void)found, seg->len;"),
+    ("psb-first-of-run", "src/fmt/pt_scan.c",
+     "\t\t\treturn end - PTM_PSB_SIZE;\n", "\t\t\treturn i;\n"),
+    ("last-ip-kept-at-psb", "src/fmt/pt_lexer.c",
+     "\tif (pkt->kind == PTM_PKT_PSB)\n\t\tlx->last_ip = 0;\n", ""),
+    ("last-ip-sign-extension", "src/fmt/pt_lexer.c",
+     "packet->ipbytes == 3 ? sext : raw", "packet->ipbytes == 7 ? sext : raw"),
+    ("tnt-stop-bit", "src/fmt/pt_lexer.c",
+     "(b) >= 64 ? 5", "(b) > 64 ? 5"),
+    ("bip-as-tnt", "src/fmt/pt_lexer.c",
+     "lx->block_item != 0 && (p[0] & 7) == 4", "lx->block_item != 0 && (p[0] & 7) == 5"),
+    ("overflow-before-psb-forgotten", "src/flow/frame.c",
+     "\t\tovf_pending = scan.ovf_last && excess == 0;\n", "\t\tovf_pending = false;\n"),
+    ("overflow-before-cut-forgotten", "src/pipeline/split.c",
+     "\tPTM_TRY(ovf_before(source, begin, buf, &job->seg.ovf_pending, err));\n", ""),
+    ("overflow-of-pipe-forgotten", "src/pipeline/window.c",
+     "\twin->ovf_pending = ends_in_ovf(buf->data, end);\n", ""),
+    ("gap-dropped", "src/flow/ipt_engine.c",
+     "\tif (at == w->frame->len)\n\t\treturn 0;\n", "\treturn 0;\n"),
+    ("padding-counted-twice", "src/flow/frame.c",
+     "\t\t\ttally->bytes[PTM_BYTES_PADDING] += pkt.size;\n",
+     "\t\t\ttally->bytes[PTM_BYTES_PADDING] += 2u * pkt.size;\n"),
+    ("head-not-accounted", "src/flow/frame.c",
+     "\temit->tally.bytes[PTM_BYTES_HEAD] += seg->head;\n", ""),
+    ("runaway-not-bounded", "src/flow/ipt_engine.c",
+     "\t\tif (w->run > RUN_MAX)\n", "\t\tif (w->run > 64 * RUN_MAX)\n"),
+    ("digest-order", "src/base/digest.h",
+     "\td->b = d->b * next->kn + next->b;\n", "\td->b = next->b * d->kn + d->b;\n"),
+    ("step-over-event", "src/flow/emit.c",
+     "\temit->events[emit->nevents++].step = (uint32_t)emit->nsteps;\n\temit->open = false;\n",
+     "\temit->events[emit->nevents++].step = (uint32_t)emit->nsteps;\n"),
+    ("merge-order", "src/pipeline/ring.c",
+     "\tif (slot != NULL) {\n\t\tstatus = claim(ctx, &slot->result.err);\n",
+     "\tif (slot != NULL) {\n\t\t(void)pthread_mutex_unlock(&ring->entry);\n\t\tsched_yield();\n"
+     "\t\t(void)pthread_mutex_lock(&ring->entry);\n\t\tstatus = claim(ctx, &slot->result.err);\n"),
+    ("chunk-reserve", "src/pipeline/ring.c",
+     "ring->free_n > 1 ||", "ring->free_n > 0 ||"),
+    ("chunk-of-younger-job", "src/pipeline/ring.c",
+     "\tout->last = &out->filling->next;\n", ""),
+    ("range-end", "src/pipeline/split.c",
+     "\t\t\tif (from + at < limit)\n", "\t\t\tif (from + at <= limit)\n"),
+    ("range-overlap", "src/pipeline/split.c",
+     "#define OVERLAP 64u", "#define OVERLAP 8u"),
+    ("pipe-overlap", "src/pipeline/window.c",
+     "#define OVERLAP 64u", "#define OVERLAP 8u"),
+    ("pipe-look-ahead", "src/pipeline/window.c",
+     "\tPTM_TRY(copy_out(win, end, look, job, buf, err));\n",
+     "\tPTM_TRY(copy_out(win, end, look / 256, job, buf, err));\n"),
+    ("text-of-longer-step", "src/sink/text.c",
+     "front->n == step->n && ", ""),
+    ("text-of-other-space", "src/image/code.c",
+     "table[i]->run.mode != mode ||\n\t\t\t\t    table[i]->run.space != space", "table[i]->run.mode != mode"),
+    ("image-hides-wrong-way", "src/image/space.c",
+     "static bool outranks(const struct sweep *sweep, size_t a, size_t b)\n{\n",
+     "static bool outranks(const struct sweep *sweep, size_t a, size_t b)\n{\n\tsize_t t = a;\n\n\ta = b;\n\tb = t;\n"),
+    ("timeline-off-by-one", "src/image/timeline.c",
+     "tsc <= tsc", "tsc < tsc"),
+    ("capture-digest-unchecked", "src/pipeline/run.c",
+     "\t\tstatus = ptm_session_check_streams(session, err);\n", "\t\tstatus = 0;\n"),
+    ("return-stack-at-psb", "src/record/encoder.c",
+     "static void empty_stacks(struct ptm_enc *enc)\n{\n\tenc->sdm.n = 0;\n\tenc->ipt.n = 0;\n",
+     "static void empty_stacks(struct ptm_enc *enc)\n{\n\t(void)enc;\n"),
+    ("return-stack-depth", "src/record/encoder.c",
+     "\tif (s->n < STACK_DEPTH)\n\t\ts->n++;\n", "\ts->n++;\n"),
+    ("output-half-written", "src/os/out.c",
+     "\t\t(void)unlink(out->tmp);\n", ""),
+    ("quota-ignored", "src/os/topo.c",
+     "\t\t\tplan->workers = plan->quota;\n", "\t\t\t(void)0;\n"),
+]
+
+TESTS = "unit|golden|cli|diff|stress"
+
+
+def run(argv, log, **kwargs):
+    with open(log, "ab") as out:
+        return subprocess.run(argv, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, check=False,
+                              **kwargs).returncode
+
+
+def copy_tree():
+    """The files that git tracks or would track, as they are now."""
+    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=TOP, stdout=subprocess.PIPE,
+                           check=True).stdout.decode().split("\0")
+    for name in filter(None, names):
+        source, target = TOP / name, WORK / "src" / name
+        if not source.exists():
+            continue
+        if target.exists() and target.read_bytes() == source.read_bytes():
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, target)
+
+
+def build(log):
+    return run(["cmake", "--build", str(WORK / "build"), "-j", str(os.cpu_count())], log)
+
+
+def test(log):
+    return run(["ctest", "--test-dir", str(WORK / "build"), "-L", TESTS, "--stop-on-failure", "--timeout", "120",
+                "--output-on-failure", "-j", str(os.cpu_count())], log)
+
+
+def caught_by(log):
+    found = re.findall(r"^\s*\d+ - (\S+) \(", log.read_text(errors="replace"), re.M)
+    return found[-1] if found else "?"
+
+
+def plant(name, path, old, new, log):
+    """Returns what became of it: the name of a test, or a complaint in brackets."""
+    source = WORK / "src" / path
+    text = source.read_text()
+    if text.count(old) != 1:
+        return f"[the text to replace stands {text.count(old)} times in {path}]"
+    source.write_text(text.replace(old, new))
+    try:
+        if build(log) != 0:
+            return "[does not compile]"
+        return caught_by(log) if test(log) != 0 else "[NOT CAUGHT]"
+    finally:
+        source.write_text(text)
+
+
+def main():
+    words = [a for a in sys.argv[1:] if not a.startswith("-")]
+    plants = [p for p in PLANTS if not words or any(w in p[0] for w in words)]
+    if "--list" in sys.argv:
+        for p in plants:
+            print(p[0], p[1])
+        return 0
+    logs = WORK / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    copy_tree()
+    base = logs / "none.log"
+    base.unlink(missing_ok=True)
+    if run(["cmake", "-S", str(WORK / "src"), "-B", str(WORK / "build"), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
+            "-DPTM_BUILD_MAN=OFF"], base) != 0 or build(base) != 0 or test(base) != 0:
+        print(f"The suite does not pass without a plant: see {base}")
+        return 1
+    failed = 0
+    for name, path, old, new in plants:
+        log = logs / f"{name}.log"
+        log.unlink(missing_ok=True)
+        began = time.monotonic()
+        result = plant(name, path, old, new, log)
+        failed += result.startswith("[")
+        print(f"{name:32} {result}  ({time.monotonic() - began:.0f} s)", flush=True)
+    build(base)
+    print(f"{len(plants) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
