@@ -34,6 +34,14 @@ struct ptm_timing {
 	uint32_t cpuid_0x15_ebx; /* and numerator */
 };
 
+/* How a stream begins, told by the user: bytes before the first PSB are decoded from here. */
+struct ptm_assume_sync {
+	bool given;
+	bool enabled; /* packets are enabled, and the flow stands at ip */
+	uint8_t bits; /* of the code there: 16, 32 or 64 */
+	uint64_t ip;
+};
+
 enum ptm_engine_kind { PTM_ENGINE_LIBIPT = 0 };
 
 #define PTM_SEGMENT_SIZE_DEFAULT (256u << 10)
@@ -48,6 +56,7 @@ struct ptm_config {
 	enum ptm_engine_kind engine;
 	struct ptm_cpu cpu;
 	struct ptm_timing timing;
+	struct ptm_assume_sync assume; /* for the begin of every stream */
 	uint64_t segment_size; /* bytes of trace a worker takes at a time; 0: what suits the sink */
 	uint64_t test_delay_seed; /* tests only: workers sleep at random around each segment */
 };

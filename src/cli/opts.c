@@ -280,12 +280,45 @@ static error_t parse_decode(int key, char *arg, struct argp_state *state)
 const struct argp cli_decode_argp = {decode_options, parse_decode, NULL, NULL, NULL, NULL, NULL};
 
 /* A run over the whole trace. */
+/* off, or IP[/BITS]. */
+static error_t parse_assume(const struct argp_state *state, const char *arg,
+			    struct ptm_assume_sync *assume)
+{
+	char text[64];
+	char *slash;
+	uint64_t bits = 64;
+
+	*assume = (struct ptm_assume_sync){.given = true, .bits = 64};
+	if (strcmp(arg, "off") == 0)
+		return 0;
+	(void)snprintf(text, sizeof(text), "%s", arg);
+	slash = strchr(text, '/');
+	if (slash != NULL)
+		*slash++ = '\0';
+	if (!cli_number(text, UINT64_MAX, &assume->ip) ||
+	    (slash != NULL && !cli_number(slash, 64, &bits)) ||
+	    (bits != 16 && bits != 32 && bits != 64))
+		return cli_usage(state,
+				 "--assume-sync: '%s' is neither off nor IP[/BITS] (as in "
+				 "0x401000/64; BITS is 16, 32 or 64)",
+				 arg);
+	assume->enabled = true;
+	assume->bits = (uint8_t)bits;
+	return 0;
+}
+
 static const struct argp_option run_options[] = {
 	{"output", 'o', "FILE", 0,
 	 "Write to FILE, which appears when complete (default: standard output)", 0},
 	{"segment-size", CLI_KEY_SEGMENT_SIZE, "N", 0,
 	 "Bytes of trace that a worker takes at a time; k, M, G may follow (default: by output)",
 	 1},
+	{"assume-sync", CLI_KEY_ASSUME_SYNC, "IP[/BITS]|off", 0,
+	 "Decode what precedes the first PSB, too: the flow stands at IP, in code of BITS bits "
+	 "(default: 64), or tracing is off",
+	 1},
+	{"resync", CLI_KEY_RESYNC, "WHERE", 0,
+	 "After an error go on at the next PSB: psb (the only way of this engine)", 1},
 	{"strict", CLI_KEY_STRICT, NULL, 0,
 	 "Exit with 3 if a part of the trace could not be decoded", 1},
 	{"progress", CLI_KEY_PROGRESS, "WHEN", 0,
@@ -297,6 +330,7 @@ static const struct argp_option run_options[] = {
 static error_t parse_run(int key, char *arg, struct argp_state *state)
 {
 	static const char *const when[] = {"auto", "always", "never", NULL};
+	static const char *const resync[] = {"psb", NULL};
 	struct cli_opts *opts = state->input;
 	unsigned choice = 0;
 	int e;
@@ -310,6 +344,10 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 	case CLI_KEY_SEGMENT_SIZE:
 		return cli_opt_size(state, "--segment-size", arg, PTM_SEGMENT_SIZE_MIN,
 				    PTM_SEGMENT_SIZE_MAX, &opts->config.segment_size);
+	case CLI_KEY_ASSUME_SYNC:
+		return parse_assume(state, arg, &opts->config.assume);
+	case CLI_KEY_RESYNC:
+		return cli_opt_choice(state, "--resync", arg, resync, &choice);
 	case CLI_KEY_STRICT:
 		opts->strict = true;
 		return 0;

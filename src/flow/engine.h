@@ -24,12 +24,15 @@ struct ptm_stream_context {
 	struct ptm_timeline images; /* of spaces that are sealed and outlive the run */
 	struct ptm_cpu cpu;
 	struct ptm_timing timing;
+	struct ptm_assume_sync assume;
 };
 
 struct ptm_segment {
 	const struct ptm_stream_context *stream; /* borrowed; read by all workers */
-	const uint8_t *data;                     /* borrowed; starts at a PSB if len > 0 */
-	size_t len;                              /* bytes that belong to this segment */
+	/* Borrowed; starts at a PSB if len > 0, but for the begin of a stream that is assumed to be
+	 * in sync. */
+	const uint8_t *data;
+	size_t len;       /* bytes that belong to this segment */
 	size_t look;      /* further bytes behind them: the next segment's PSB+ */
 	uint64_t offset;  /* of data[0] in the stream */
 	uint64_t head;    /* bytes before data[0] that precede the stream's first PSB */

@@ -67,6 +67,34 @@ struct ptm_psbplus ptm_psbplus_judge(const uint8_t *data, size_t len)
 	return plus;
 }
 
+void ptm_frame_lexer(const struct ptm_frame *frame, size_t len, struct ptm_lexer *lx)
+{
+	ptm_lexer_init(lx, frame->data, len);
+	if (frame->assume != NULL)
+		lx->last_ip = frame->assume->ip;
+}
+
+struct ptm_psbplus ptm_frame_psbplus(const struct ptm_frame *frame)
+{
+	if (frame->assume == NULL)
+		return ptm_psbplus_judge(frame->data, frame->len);
+	return (struct ptm_psbplus){
+		.on = frame->assume->enabled, .ip = frame->assume->ip, .has_mode = true};
+}
+
+/* Is there no PSB at the begin of the stream, and something assumed instead? */
+static const struct ptm_assume_sync *assumed(const struct ptm_segment *seg, size_t begin)
+{
+	const struct ptm_assume_sync *assume;
+
+	if (seg->stream == NULL || seg->offset + begin != 0)
+		return NULL;
+	assume = &seg->stream->assume;
+	return assume->given && ptm_psb_find(seg->data, seg->len + seg->look, 0, false) != 0
+		       ? assume
+		       : NULL;
+}
+
 static bool libipt_knows(unsigned kind)
 {
 	return kind != PTM_PKT_BBP && kind != PTM_PKT_BIP && kind != PTM_PKT_BEP &&
@@ -97,7 +125,7 @@ struct ptm_frame_scan ptm_frame_scan(const struct ptm_frame *frame, struct ptm_t
 	struct ptm_lexer lx;
 	struct ptm_pkt pkt;
 
-	ptm_lexer_init(&lx, frame->data, frame->len);
+	ptm_frame_lexer(frame, frame->len, &lx);
 	while ((scan.status = ptm_lex_next(&lx, &pkt)) == PTM_LEX_OK) {
 		tally->packets[pkt.kind]++;
 		tally->packet_bytes[pkt.kind] += pkt.size;
@@ -177,16 +205,19 @@ int ptm_frames_walk(const struct ptm_segment *seg, ptm_frame_fn fn, void *ctx,
 
 	PTM_TRY(emit_head(seg, emit, err));
 	while (begin < seg->len) {
+		const struct ptm_assume_sync *assume = assumed(seg, begin);
 		/* With the bytes behind the segment: which PSB ends a run is only told by the end
 		 * of the run. */
-		size_t found = ptm_psb_find(seg->data, avail, begin + PTM_PSB_SIZE, false);
+		size_t found = ptm_psb_find(seg->data, avail,
+					    begin + (assume != NULL ? 0 : PTM_PSB_SIZE), false);
 		size_t end = found < seg->len ? found : seg->len;
 		struct ptm_psbplus next;
 		struct ptm_frame frame = {.data = seg->data + begin,
 					  .len = end - begin,
 					  .offset = seg->offset + begin,
 					  .next_offset = seg->offset + end,
-					  .ovf_pending = ovf_pending};
+					  .ovf_pending = ovf_pending,
+					  .assume = assume};
 		struct ptm_frame_scan scan;
 		uint64_t excess = end == seg->len ? seg->skipped : 0;
 

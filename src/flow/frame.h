@@ -50,7 +50,15 @@ struct ptm_frame {
 	const struct ptm_psbplus *next; /* NULL: the stream ends here */
 	uint64_t next_offset;
 	bool ovf_pending; /* an OVF stands directly before this PSB */
+	const struct ptm_assume_sync
+		*assume; /* there is no PSB: this is assumed instead; else NULL */
 };
+
+/* A lexer at the first packet of the frame, over its first @len bytes. */
+void ptm_frame_lexer(const struct ptm_frame *frame, size_t len, struct ptm_lexer *lx);
+
+/* What the frame's own PSB+ says, or what is assumed. */
+struct ptm_psbplus ptm_frame_psbplus(const struct ptm_frame *frame);
 
 /* What its packets are. */
 struct ptm_frame_scan {

@@ -17,6 +17,8 @@
  */
 #include "flow/engine.h"
 
+#include "base/bytes.h"
+
 #include "flow/frame.h"
 #include "flow/ipt_event.h"
 #include "flow/ipt_image.h"
@@ -436,6 +438,20 @@ static bool pad_pgd(const uint8_t *data, size_t len, uint8_t *copy)
 	return found;
 }
 
+static bool reserve_copy(struct ipt_engine *e, size_t len)
+{
+	uint8_t *p;
+
+	if (len <= e->copy_cap)
+		return true;
+	p = (uint8_t *)realloc(e->copy, len);
+	if (p == NULL)
+		return false;
+	e->copy = p;
+	e->copy_cap = len;
+	return true;
+}
+
 /* Copy @len bytes of the frame with PSBEND if it is missing, MODE.Exec before it and OVF behind it
  * if asked. */
 static int make_copy(struct walk *w, size_t *len, const struct ptm_psbplus *plus, bool mode,
@@ -448,14 +464,8 @@ static int make_copy(struct walk *w, size_t *len, const struct ptm_psbplus *plus
 	const size_t end = plus->no_psbend ? plus->end : plus->end - sizeof(psbend);
 	uint8_t *p;
 
-	if (e->copy_cap < *len + 6) {
-		p = (uint8_t *)realloc(e->copy, *len + 6);
-		if (p == NULL)
-			return PTM_FAIL(w->err, PTM_E_NOMEM, "Cannot copy a frame: bytes=%zu",
-					*len);
-		e->copy = p;
-		e->copy_cap = *len + 6;
-	}
+	if (!reserve_copy(e, *len + 6))
+		return PTM_FAIL(w->err, PTM_E_NOMEM, "Cannot copy a frame: bytes=%zu", *len);
 	p = e->copy;
 	memcpy(p, data, end);
 	p += end;
@@ -477,6 +487,36 @@ static int make_copy(struct walk *w, size_t *len, const struct ptm_psbplus *plus
 	return 0;
 }
 
+/* Copy @len bytes of a frame that has no PSB+ behind one that says what is assumed. */
+static int make_assumed(struct walk *w, size_t *len)
+{
+	const struct ptm_assume_sync *assume = w->frame->assume;
+	struct ipt_engine *e = w->engine;
+	uint8_t *p;
+
+	if (!reserve_copy(e, *len + PTM_PSB_SIZE + 16))
+		return PTM_FAIL(w->err, PTM_E_NOMEM, "Cannot copy a frame: bytes=%zu", *len);
+	p = e->copy;
+	for (unsigned i = 0; i < PTM_PSB_SIZE; i += 2) {
+		*p++ = 0x02;
+		*p++ = 0x82;
+	}
+	*p++ = 0x99; /* MODE.Exec: CS.L, CS.D */
+	*p++ = assume->bits == 64 ? 1 : assume->bits == 32 ? 2 : 0;
+	if (assume->enabled) {
+		*p++ = 0xdd; /* FUP with a whole address */
+		ptm_store_le(p, assume->ip, 8);
+		p += 8;
+	}
+	*p++ = 0x02; /* PSBEND */
+	*p++ = 0x23;
+	w->added_begin = 0;
+	w->added = (size_t)(p - e->copy);
+	memcpy(p, w->frame->data, *len);
+	*len += w->added;
+	return 0;
+}
+
 /* Choose the bytes that libipt gets to see. */
 static int choose_bytes(struct walk *w, const struct ptm_frame_scan *scan,
 			const struct ptm_psbplus *plus, const uint8_t **data, size_t *len)
@@ -490,6 +530,11 @@ static int choose_bytes(struct walk *w, const struct ptm_frame_scan *scan,
 	/* The overflow is told once, behind the next PSB+, where its resume IP is. */
 	if (scan->ovf_last && frame->next != NULL && frame->next->fup_first && !frame->next->on)
 		*len = scan->ovf_at < *len ? scan->ovf_at : *len;
+	if (frame->assume != NULL) {
+		PTM_TRY(make_assumed(w, len));
+		*data = w->engine->copy;
+		return 0;
+	}
 	pgd = scan->has_ovf && plus->end > 0 && pad_pgd(*data, *len, NULL);
 	if (!ovf && !mode && !plus->no_psbend && !pgd)
 		return 0;
@@ -507,7 +552,7 @@ static int decode_frame(void *ctx, const struct ptm_frame *frame, const struct p
 	struct walk w = {
 		.engine = e, .frame = frame, .emit = emit, .err = err, .added_begin = SIZE_MAX};
 	struct pt_config config = e->config;
-	const struct ptm_psbplus plus = ptm_psbplus_judge(frame->data, frame->len);
+	const struct ptm_psbplus plus = ptm_frame_psbplus(frame);
 	const uint8_t *data;
 	size_t len;
 	int status;

@@ -109,7 +109,8 @@ static int add_stream(struct ptm_session *session, const char *input, const stru
 		      struct ptm_error *err)
 {
 	struct ptm_stream_context context = {.cpu = choose_cpu(session, desc),
-					     .timing = choose_timing(session, desc)};
+					     .timing = choose_timing(session, desc),
+					     .assume = session->config.assume};
 	char *name;
 	int status;
 

@@ -379,7 +379,8 @@ int ptm_session_run(struct ptm_session *session, struct ptm_sink *sink,
 		status = ptm_session_check_streams(session, err);
 	if (status >= 0) {
 		warn(&run);
-		run.split = ptm_split_create(session->sources, segment_size(session, sink), err);
+		run.split = ptm_split_create(session->sources, segment_size(session, sink),
+					     session->config.assume.given, err);
 		run.ring = ptm_ring_create(n, err);
 		if (workers == NULL || run.split == NULL || run.ring == NULL)
 			status = PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");

@@ -79,7 +79,8 @@ int ptm_session_add_input(struct ptm_session *session, const char *path, struct 
 	while (session->streams.n < ptm_sources_count(session->sources)) {
 		struct ptm_stream_context stream = {.images = {.first = session->space},
 						    .cpu = session->config.cpu,
-						    .timing = session->config.timing};
+						    .timing = session->config.timing,
+						    .assume = session->config.assume};
 
 		if (!ptm_vec_push(&session->streams, stream))
 			return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");

@@ -25,13 +25,14 @@
 struct ptm_split {
 	struct ptm_sources *sources; /* borrowed */
 	uint64_t segment_size;
+	bool in_sync;             /* streams begin in sync */
 	size_t stream;            /* being claimed */
 	uint64_t next;            /* begin of the next range of it */
 	bool begun;               /* a job of it was claimed */
 	struct ptm_window window; /* of a stream that is read from front to back */
 };
 
-struct ptm_split *ptm_split_create(struct ptm_sources *sources, uint64_t segment_size,
+struct ptm_split *ptm_split_create(struct ptm_sources *sources, uint64_t segment_size, bool in_sync,
 				   struct ptm_error *err)
 {
 	struct ptm_split *split = (struct ptm_split *)calloc(1, sizeof(*split));
@@ -42,6 +43,7 @@ struct ptm_split *ptm_split_create(struct ptm_sources *sources, uint64_t segment
 	}
 	split->sources = sources;
 	split->segment_size = segment_size;
+	split->in_sync = in_sync;
 	return split;
 }
 
@@ -83,7 +85,8 @@ static int claim_window(struct ptm_split *split, struct ptm_source *source, stru
 	if (!split->begun) {
 		struct ptm_segbuf reuse = split->window.buf;
 
-		split->window = (struct ptm_window){.source = source, .buf = reuse};
+		split->window = (struct ptm_window){
+			.source = source, .buf = reuse, .in_sync = split->in_sync};
 	}
 	return ptm_window_next(&split->window, split->segment_size, job, buf, err);
 }
@@ -209,14 +212,17 @@ static int ovf_before(struct ptm_source *source, uint64_t cut, struct ptm_segbuf
 }
 
 /* Where the segment of a range begins and ends; equal if it is empty. */
-static int find_ends(struct ptm_source *source, struct ptm_job *job, struct ptm_segbuf *buf,
-		     uint64_t *begin, uint64_t *end, struct ptm_error *err)
+static int find_ends(struct ptm_source *source, bool in_sync, struct ptm_job *job,
+		     struct ptm_segbuf *buf, uint64_t *begin, uint64_t *end, struct ptm_error *err)
 {
 	const uint64_t size = ptm_source_size(source);
 	const bool first = job->begin == 0;
 
 	*end = UINT64_MAX;
-	PTM_TRY(find_psb(source, job->begin, first ? size : job->end, buf, begin, err));
+	if (first && in_sync && size > 0)
+		*begin = 0;
+	else
+		PTM_TRY(find_psb(source, job->begin, first ? size : job->end, buf, begin, err));
 	if (first) {
 		job->seg.no_sync = *begin == UINT64_MAX;
 		job->seg.head = job->seg.no_sync ? size : *begin;
@@ -246,7 +252,7 @@ int ptm_split_load(struct ptm_split *split, struct ptm_job *job, struct ptm_segb
 
 	if (job->loaded)
 		return 0;
-	PTM_TRY(find_ends(source, job, buf, &begin, &end, err));
+	PTM_TRY(find_ends(source, split->in_sync, job, buf, &begin, &end, err));
 	job->seg.offset = begin;
 	if (begin == end)
 		return 0;

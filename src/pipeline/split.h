@@ -40,8 +40,9 @@ struct ptm_job {
 
 struct ptm_split;
 
-/* @sources are borrowed.  @segment_size: bytes of a range. */
-struct ptm_split *ptm_split_create(struct ptm_sources *sources, uint64_t segment_size,
+/* @sources are borrowed.  @segment_size: bytes of a range.  @in_sync: streams begin in sync, with
+ * or without a PSB. */
+struct ptm_split *ptm_split_create(struct ptm_sources *sources, uint64_t segment_size, bool in_sync,
 				   struct ptm_error *err);
 void ptm_split_destroy(struct ptm_split *split);
 

@@ -137,7 +137,8 @@ int ptm_window_next(struct ptm_window *win, uint64_t segment_size, struct ptm_jo
 		return 0;
 	if (first) {
 		PTM_TRY(fill(win, err));
-		PTM_TRY(drop_to_psb(win, &job->seg.head, err));
+		if (!win->in_sync)
+			PTM_TRY(drop_to_psb(win, &job->seg.head, err));
 		win->started = true;
 		job->seg.no_sync = win->n == 0;
 	}

@@ -12,6 +12,7 @@ struct ptm_window {
 	struct ptm_segbuf buf;     /* bytes [base, base + n) of the stream */
 	size_t n;
 	uint64_t base;
+	bool in_sync; /* the stream begins in sync, with or without a PSB */
 	bool started; /* base is at a PSB */
 	bool eof;
 	bool ovf_pending; /* of the segment at base */

@@ -72,7 +72,7 @@ static int dump_frame(void *ctx, const struct ptm_frame *frame, const struct ptm
 	struct ptm_pkt pkt;
 
 	PTM_TRY(ptm_emit_flush(emit, err));
-	ptm_lexer_init(&lx, frame->data, scan->good);
+	ptm_frame_lexer(frame, scan->good, &lx);
 	while (ptm_lex_next(&lx, &pkt) == PTM_LEX_OK) {
 		uint64_t offset = frame->offset + (uint64_t)(lx.pos - frame->data) - pkt.size;
 

@@ -124,7 +124,7 @@ static int look_at_frame(void *ctx, const struct ptm_frame *frame,
 	ptm_frame_account(frame, scan->good, &emit->tally);
 	if ((frame->offset * PTM_DIGEST_K >> 32) % look->sink->every != 0)
 		return 0;
-	ptm_lexer_init(&lx, frame->data, scan->good);
+	ptm_frame_lexer(frame, scan->good, &lx);
 	while (sc != NULL && ptm_lex_next(&lx, &pkt) == PTM_LEX_OK) {
 		size_t i;
 
