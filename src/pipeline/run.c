@@ -379,6 +379,8 @@ int ptm_session_run(struct ptm_session *session, struct ptm_sink *sink,
 		status = ptm_session_check_streams(session, err);
 	if (status >= 0) {
 		warn(&run);
+		if (sink->ops->streams != NULL)
+			sink->ops->streams(sink, ptm_sources_count(session->sources));
 		run.split = ptm_split_create(session->sources, segment_size(session, sink),
 					     session->config.assume.given, err);
 		run.ring = ptm_ring_create(n, err);

@@ -63,6 +63,7 @@ struct ptm_sink_ops {
 
 	/* In the caller's thread, in order.  begin()/end() of a stream enclose its segments; any
 	 * may be NULL. */
+	void (*streams)(struct ptm_sink *sink, size_t n); /* how many there are; before all else */
 	int (*stream_begin)(struct ptm_sink *sink, const char *name, struct ptm_error *err);
 	int (*deliver)(struct ptm_sink *sink, const void *data, size_t len, struct ptm_error *err);
 	int (*segment_end)(struct ptm_sink *sink, const struct ptm_segment_end *end,

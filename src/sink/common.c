@@ -37,6 +37,20 @@ void *ptm_file_sink_create(size_t size, const struct ptm_sink_ops *ops, const ch
 	return file;
 }
 
+void ptm_file_sink_streams(struct ptm_sink *sink, size_t n)
+{
+	((struct ptm_file_sink *)sink)->nstreams = n;
+}
+
+int ptm_file_sink_stream_begin(struct ptm_sink *sink, const char *name, struct ptm_error *err)
+{
+	struct ptm_file_sink *fs = (struct ptm_file_sink *)sink;
+
+	if (fs->nstreams < 2)
+		return 0;
+	return ptm_out_printf(fs->out, err, "[stream %s]\n", name);
+}
+
 int ptm_file_sink_deliver(struct ptm_sink *sink, const void *data, size_t len,
 			  struct ptm_error *err)
 {

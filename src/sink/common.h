@@ -19,6 +19,7 @@
 struct ptm_file_sink {
 	struct ptm_sink sink;
 	struct ptm_out *out; /* owned; NULL once finished */
+	size_t nstreams;
 };
 
 /* Allocate a zeroed sink of @size bytes, which begins with a struct ptm_file_sink, and open its
@@ -26,6 +27,11 @@ struct ptm_file_sink {
  * @err on failure. */
 void *ptm_file_sink_create(size_t size, const struct ptm_sink_ops *ops, const char *path,
 			   struct ptm_error *err);
+
+/* Operations of sinks whose lines do not name their stream: where there is more than one, each
+ * begins with a line `[stream NAME]`. */
+void ptm_file_sink_streams(struct ptm_sink *sink, size_t n);
+int ptm_file_sink_stream_begin(struct ptm_sink *sink, const char *name, struct ptm_error *err);
 
 /* Operations: write what reached the deliverer, put the output in its place, drop what was not
  * finished. */

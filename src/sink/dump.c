@@ -110,6 +110,8 @@ static int dump_raw(struct ptm_sink *sink, void *worker, const struct ptm_segmen
 static const struct ptm_sink_ops dump_ops = {
 	.segment_size = 64u << 10, /* some ten bytes of text a byte of trace */
 	.raw = dump_raw,
+	.streams = ptm_file_sink_streams,
+	.stream_begin = ptm_file_sink_stream_begin,
 	.deliver = ptm_file_sink_deliver,
 	.finish = ptm_file_sink_finish,
 	.destroy = ptm_file_sink_destroy,

@@ -229,13 +229,11 @@ class Differ:
 
 
 def our_lines(out):
-    """Streams of the output of `ptmill dump`: [(offset, text)] each; offsets begin anew with each stream."""
+    """Streams of the output of `ptmill dump`: [(offset, text)] each; where there are several, each has its name first."""
     streams = []
-    last = None
     for line in out.decode().splitlines():
-        offset = int(line[:16], 16)
-        if last is None or offset <= last:
+        if line.startswith("[stream ") or not streams:
             streams.append([])
-        streams[-1].append((offset, line[18:]))
-        last = offset
+        if not line.startswith("[stream "):
+            streams[-1].append((int(line[:16], 16), line[18:]))
     return streams
