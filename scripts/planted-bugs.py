@@ -9,6 +9,7 @@ in the source, and one that does not compile are failures.  First the suite must
     scripts/planted-bugs.py              all of them
     scripts/planted-bugs.py seam ring    those whose name contains one of the words
     scripts/planted-bugs.py --list
+    scripts/planted-bugs.py --check      only whether each plant still has its place in the source
 """
 import os
 import pathlib
@@ -24,17 +25,22 @@ WORK = TOP / "build" / "planted"
 # name, file, what stands there, what is planted instead.
 PLANTS = [
     ("seam-one-too-far", "src/flow/ipt_engine.c",
-     "\t\tif (insn.ip == next->ip)\n\t\t\treturn 0;\n",
-     "\t\tif (n > 0 && insn.ip == next->ip)\n\t\t\treturn 0;\n"),
+     "\t\tif (insn.ip == next->ip)\n\t\t\treturn leave_run(w);\n",
+     "\t\tif (w->n > 0 && insn.ip == next->ip)\n\t\t\treturn leave_run(w);\n"),
     ("seam-not-taken-back", "src/flow/ipt_engine.c",
-     "\tptm_emit_rewind(w->emit, &mark);\n", ""),
+     "\tw->n = 0;\n\tw->emit->tally.gaps[PTM_GAP_SEAM]++;\n",
+     "\t(void)leave_run(w);\n\tw->emit->tally.gaps[PTM_GAP_SEAM]++;\n"),
     ("seam-not-walked", "src/flow/ipt_engine.c",
      "w->frame->next != NULL && w->frame->next->on)", "false)"),
     ("seam-erratum-bdm70", "src/flow/frame.c",
-     "\t\t\tif (plus.end > 0)\n\t\t\t\tplus.on = false;\n", ""),
+     "\t\t\tplus.on &= pkt.kind != PTM_PKT_TIP_PGE;\n", ""),
     ("psb-decoded-through", "src/flow/frame.c",
-     "begin + PTM_PSB_SIZE, false);\n\t\tsize_t end = found < seg->len ? found : seg->len;",
-     "begin + PTM_PSB_SIZE, false);\n\t\tsize_t end = (void)found, seg->len;"),
+     "\t\tsize_t end = found < seg->len ? found : seg->len;\n",
+     "\t\tsize_t end = found < seg->len && found == 0 ? found : seg->len;\n"),
+    ("run-not-checked", "src/flow/ipt_engine.c",
+     "\tsame = check_run(w);\n", "\tsame = w->n;\n"),
+    ("assumed-ip-lost", "src/flow/frame.c",
+     "\t\tlx->last_ip = frame->assume->ip;\n", "\t\tlx->last_ip = 0;\n"),
     ("psb-first-of-run", "src/fmt/pt_scan.c",
      "\t\t\treturn end - PTM_PSB_SIZE;\n", "\t\t\treturn i;\n"),
     ("last-ip-kept-at-psb", "src/fmt/pt_lexer.c",
@@ -59,7 +65,7 @@ PLANTS = [
     ("head-not-accounted", "src/flow/frame.c",
      "\temit->tally.bytes[PTM_BYTES_HEAD] += seg->head;\n", ""),
     ("runaway-not-bounded", "src/flow/ipt_engine.c",
-     "\t\tif (w->run > RUN_MAX)\n", "\t\tif (w->run > 64 * RUN_MAX)\n"),
+     "\t\tif (w->n > RUN_MAX) {\n", "\t\tif (w->n > RUN_MAX && position(w) == 0) {\n"),
     ("digest-order", "src/base/digest.h",
      "\td->b = d->b * next->kn + next->b;\n", "\td->b = next->b * d->kn + d->b;\n"),
     ("step-over-event", "src/flow/emit.c",
@@ -161,7 +167,18 @@ def plant(name, path, old, new, log):
         source.write_text(text)
 
 
+def check():
+    """Is the text of every plant where it should be?  Cheap, so it is an ordinary test."""
+    lost = [p[0] for p in PLANTS if (TOP / p[1]).read_text().count(p[2]) != 1]
+    for name in lost:
+        print(f"{name}: the text to replace does not stand exactly once in the source: adapt the plant")
+    print(f"{len(PLANTS) - len(lost)} passed, {len(lost)} failed")
+    return 1 if lost else 0
+
+
 def main():
+    if "--check" in sys.argv:
+        return check()
     words = [a for a in sys.argv[1:] if not a.startswith("-")]
     plants = [p for p in PLANTS if not words or any(w in p[0] for w in words)]
     if "--list" in sys.argv:

@@ -220,10 +220,34 @@ static void test_random(void **state)
 	}
 }
 
+/* Each short TNT there is: the branches stand between bit 0 and the stop bit, the highest that is
+ * set. */
+static void test_every_short_tnt(void **state)
+{
+	(void)state;
+	for (unsigned b = 4; b < 256; b += 2) {
+		uint8_t byte = (uint8_t)b;
+		struct ptm_lexer lx;
+		struct ptm_pkt pkt;
+		unsigned stop = 7;
+
+		while ((b >> stop & 1) == 0)
+			stop--;
+		ptm_lexer_init(&lx, &byte, 1);
+		assert_int_equal(ptm_lex_next(&lx, &pkt), PTM_LEX_OK);
+		assert_int_equal(pkt.kind, PTM_PKT_TNT8);
+		assert_int_equal(pkt.n, stop - 1);
+		for (unsigned i = 0; i < pkt.n; i++)
+			assert_int_equal(pkt.payload >> i & 1, b >> (i + 1) & 1);
+		assert_int_equal(pkt.payload >> pkt.n, 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_vectors),
+		cmocka_unit_test(test_every_short_tnt),
 		cmocka_unit_test(test_every_kind_has_a_vector),
 		cmocka_unit_test(test_prefixes),
 		cmocka_unit_test(test_followed_by_tnt),
