@@ -18,7 +18,8 @@ extern "C" {
 
 enum ptm_record_backend {
 	PTM_RECORD_AUTO = 0, /* the best one that works here */
-	PTM_RECORD_STEP = 1  /* single-steps the program by ptrace: slow, needs nothing */
+	PTM_RECORD_STEP = 1, /* single-steps the program by ptrace: slow, needs nothing */
+	PTM_RECORD_QEMU = 2  /* runs it under qemu-user, with a plugin of ours */
 };
 
 /* When a near return is one TNT bit instead of a TIP. */
@@ -55,13 +56,17 @@ struct ptm_record_config {
 	uint64_t psb_period;       /* a PSB about every so many bytes of trace, at least 64 */
 	uint64_t ovf_period;       /* an overflow about every so many bytes; 0: none */
 	uint64_t irq_period;       /* an interrupt about every so many instructions; 0: none */
-	uint64_t max_instructions; /* stop recording after so many, let the program run on; 0: no
-				      limit */
+	uint64_t max_instructions; /* stop recording a thread after so many, let the program run on;
+				      0: no limit */
 	uint64_t seed;             /* of every choice above */
 	bool compress;             /* the trace by zstd */
 	/* A handler may store a signal number here: it is passed on to the program, once.  Borrowed
 	 * while recording, may be NULL. */
 	const volatile int *pass_on;
+	/* Called before the program starts, for each thing worth a warning: one line, no newline.
+	 * May be NULL. */
+	void (*warn)(void *ctx, const char *line);
+	void *warn_ctx;
 };
 
 /* Clocks of the recorded CPU, for decoders: TSC ticks are crystal ticks times EBX / EAX. */
@@ -73,13 +78,14 @@ struct ptm_record_config {
 struct ptm_record_result {
 	size_t size;           /* set by the caller */
 	uint64_t instructions; /* that the trace shows */
-	uint64_t digest;       /* of these */
+	uint64_t digest;       /* of the first thread's */
 	uint64_t trace_bytes;
 	uint64_t psbs;
 	uint64_t gaps; /* overflows */
 	uint64_t lost; /* instructions inside the gaps */
 	double seconds;
-	int exit_code; /* the program's, or 128 + the signal that ended it */
+	int exit_code;                   /* the program's, or 128 + the signal that ended it */
+	enum ptm_record_backend backend; /* that was used */
 };
 
 /* Defaults: the best back end, return compression, no timing, a PSB every 128 KiB, MTC each 2^3
@@ -88,17 +94,18 @@ PTM_API void ptm_record_config_init(struct ptm_record_config *config);
 
 /* Run @argv (found by PATH) to its end and write the capture directory @out_dir, which must not
  * exist.  It is made beside its final place and renamed when complete: on failure nothing is left.
- * Process and thread are called 1 in it, so that the same program gives the same capture.
- * The program shares our standard streams and environment; its exit code is in @result, which may
- * be NULL.
+ * The process is called 1 in it, its threads 1, 2, 3, so that the same program gives the same
+ * capture. The program shares our standard streams and environment; its exit code is in @result,
+ * which may be NULL.
  *
  * Threads: one recording at a time in a process that waits for no other children meanwhile.
  *
  * Returns 0, or -PTM_E_*:
  *   -PTM_E_USAGE    the configuration makes no sense, or @out_dir exists
- *   -PTM_E_NOINPUT  the program is missing or cannot be executed
- *   -PTM_E_SYSTEM   ptrace was refused, or the program does what the back end cannot follow
- * (threads, exec) -PTM_E_IO, -PTM_E_NOSPACE  writing the capture failed */
+ *   -PTM_E_NOINPUT  the program, or the back end, is missing or cannot be executed
+ *   -PTM_E_SYSTEM   ptrace was refused, or the program does what the back end cannot follow (an
+ *                   exec; threads, single-stepped)
+ *   -PTM_E_IO, -PTM_E_NOSPACE  writing the capture failed */
 PTM_API int ptm_record(const struct ptm_record_config *config, char *const argv[],
 		       const char *out_dir, struct ptm_record_result *result,
 		       struct ptm_error *err);

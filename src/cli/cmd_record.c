@@ -34,12 +34,11 @@ struct record {
 static const struct argp_option options[] = {
 	{"output", 'o', "CAPTURE", 0, "Directory to make; it must not exist", 0},
 	{"backend", KEY_BACKEND, "NAME", 0,
-	 "How to record: step (single-stepping, works everywhere) or auto (the best that works "
-	 "here, the "
-	 "default)",
+	 "How to record: qemu (qemu-user and a plugin), step (single-stepping: slow, works "
+	 "everywhere), or auto (the best that works here, the default)",
 	 0},
 	{"max-instructions", KEY_MAX_INSTRUCTIONS, "N", 0,
-	 "Stop recording after N instructions and let the program run on", 0},
+	 "Stop recording a thread after N instructions and let the program run on", 0},
 	{"compress", KEY_COMPRESS, NULL, 0, "Compress the trace with zstd", 0},
 	{"quiet", 'q', NULL, 0, "No summary at the end", 0},
 	{"ret-comp", KEY_RET_COMP, "WHEN", 0,
@@ -61,7 +60,7 @@ static const struct argp_option options[] = {
 static error_t parse_choice(int key, const char *arg, const struct argp_state *state,
 			    struct ptm_record_config *config)
 {
-	static const char *const backends[] = {"auto", "step", NULL};
+	static const char *const backends[] = {"auto", "step", "qemu", NULL};
 	static const char *const ret_comps[] = {"on", "sdm", "off", NULL};
 	static const char *const timings[] = {"none", "tsc", "mtc", "cyc", NULL};
 	static const char *const tips[] = {"flush", "defer", "mixed", NULL};
@@ -212,6 +211,12 @@ static void pass_requests_on(struct ptm_record_config *config)
 	config->pass_on = &passed_on;
 }
 
+static void warn(void *ctx, const char *line)
+{
+	(void)ctx;
+	cli_say("%s", line);
+}
+
 static int run(int argc, char **argv)
 {
 	struct record cmd = {.output = NULL};
@@ -226,6 +231,7 @@ static int run(int argc, char **argv)
 		return ret;
 	leave_interrupts_to_the_program();
 	pass_requests_on(&cmd.config);
+	cmd.config.warn = warn;
 	if (ptm_record(&cmd.config, cmd.command, cmd.output, &result, &err) < 0)
 		return cli_fail(&err);
 	if (!cmd.quiet)

@@ -21,16 +21,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define STREAM     "tid1"
-#define TRUTH_FILE "truth/" STREAM ".txt"
+/* The trace of a thread. */
+struct ptm_cap_stream {
+	struct ptm_capture *cap;
+	uint32_t number;             /* of the thread */
+	const struct ptm_feed *feed; /* borrowed */
+	char *path;                  /* owned */
+	/* One of these is open until the end. */
+	FILE *plain;
+	struct ptm_zst_out *packed;
+	uint64_t bytes, digest; /* of the file, once closed */
+};
 
 struct ptm_capture {
 	struct ptm_record_config config;
-	char *out, *tmp;   /* owned */
-	char *stream_path; /* owned */
-	/* One of these is open until the commit. */
-	FILE *plain;
-	struct ptm_zst_out *packed;
+	char *out, *tmp;                          /* owned */
+	PTM_VEC(struct ptm_cap_stream *) streams; /* owned */
 	struct ptm_error *err;
 	bool made;      /* the temporary directory exists */
 	bool committed; /* ... under its final name */
@@ -50,9 +56,17 @@ static char *path_of(const struct ptm_capture *cap, const char *name)
 	return asprintf(&path, "%s/%s", cap->tmp, name) < 0 ? NULL : path;
 }
 
-static const char *stream_file(const struct ptm_capture *cap)
+enum { NAME_SIZE = 64 };
+
+static void stream_file(const struct ptm_cap_stream *stream, char name[NAME_SIZE])
 {
-	return cap->config.compress ? "streams/" STREAM ".pt.zst" : "streams/" STREAM ".pt";
+	(void)snprintf(name, NAME_SIZE, "streams/tid%" PRIu32 ".pt%s", stream->number,
+		       stream->cap->config.compress ? ".zst" : "");
+}
+
+static void truth_file(const struct ptm_cap_stream *stream, char name[NAME_SIZE])
+{
+	(void)snprintf(name, NAME_SIZE, "truth/tid%" PRIu32 ".txt", stream->number);
 }
 
 static int make_dir(struct ptm_capture *cap, const char *path)
@@ -81,17 +95,42 @@ static int make_dirs(struct ptm_capture *cap)
 	return make_dir(cap, path);
 }
 
-static int open_stream(struct ptm_capture *cap)
+static int open_stream(struct ptm_cap_stream *stream)
 {
-	cap->stream_path = path_of(cap, stream_file(cap));
-	if (cap->stream_path == NULL)
+	struct ptm_capture *cap = stream->cap;
+	char name[NAME_SIZE];
+
+	stream_file(stream, name);
+	stream->path = path_of(cap, name);
+	if (stream->path == NULL)
 		return no_memory(cap->err);
 	if (cap->config.compress) {
-		cap->packed = ptm_zst_out_open(cap->stream_path, cap->err);
-		return cap->packed != NULL ? 0 : -(int)cap->err->code;
+		stream->packed = ptm_zst_out_open(stream->path, cap->err);
+		return stream->packed != NULL ? 0 : -(int)cap->err->code;
 	}
-	cap->plain = fopen(cap->stream_path, "wbxe");
-	return cap->plain != NULL ? 0 : ptm_rec_fail(cap->err, "create", cap->stream_path);
+	stream->plain = fopen(stream->path, "wbxe");
+	return stream->plain != NULL ? 0 : ptm_rec_fail(cap->err, "create", stream->path);
+}
+
+struct ptm_cap_stream *ptm_capture_stream(struct ptm_capture *cap, uint32_t number,
+					  const struct ptm_feed *feed)
+{
+	struct ptm_cap_stream *stream = calloc(1, sizeof(*stream));
+
+	if (stream == NULL || !ptm_vec_push(&cap->streams, stream)) {
+		free(stream);
+		(void)no_memory(cap->err);
+		return NULL;
+	}
+	stream->cap = cap;
+	stream->number = number;
+	stream->feed = feed;
+	return open_stream(stream) == 0 ? stream : NULL;
+}
+
+struct ptm_images *ptm_capture_images(struct ptm_capture *cap)
+{
+	return &cap->images;
 }
 
 struct ptm_capture *ptm_capture_create(const char *out_dir, const struct ptm_record_config *config,
@@ -115,7 +154,7 @@ struct ptm_capture *ptm_capture_create(const char *out_dir, const struct ptm_rec
 			       cap->out);
 		goto fail;
 	}
-	if (make_dirs(cap) == 0 && open_stream(cap) == 0)
+	if (make_dirs(cap) == 0)
 		return cap;
 fail:
 	ptm_capture_destroy(cap);
@@ -135,13 +174,19 @@ void ptm_capture_destroy(struct ptm_capture *cap)
 {
 	if (cap == NULL)
 		return;
-	if (cap->plain != NULL)
-		(void)fclose(cap->plain);
-	ptm_zst_out_abort(cap->packed);
+	for (size_t i = 0; i < cap->streams.n; i++) {
+		struct ptm_cap_stream *stream = cap->streams.v[i];
+
+		if (stream->plain != NULL)
+			(void)fclose(stream->plain);
+		ptm_zst_out_abort(stream->packed);
+		free(stream->path);
+		free(stream);
+	}
+	free(cap->streams.v);
 	if (cap->made && !cap->committed)
 		(void)nftw(cap->tmp, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	ptm_images_fini(&cap->images);
-	free(cap->stream_path);
 	free(cap->out);
 	free(cap->tmp);
 	free(cap);
@@ -149,13 +194,14 @@ void ptm_capture_destroy(struct ptm_capture *cap)
 
 int ptm_capture_write(void *ctx, const uint8_t *bytes, size_t len)
 {
-	struct ptm_capture *cap = ctx;
+	struct ptm_cap_stream *stream = ctx;
+	struct ptm_error *err = stream->cap->err;
 
-	if (cap->packed != NULL)
-		return ptm_zst_out_write(cap->packed, bytes, len, cap->err);
-	return fwrite(bytes, 1, len, cap->plain) == len
+	if (stream->packed != NULL)
+		return ptm_zst_out_write(stream->packed, bytes, len, err);
+	return fwrite(bytes, 1, len, stream->plain) == len
 		       ? 0
-		       : ptm_rec_fail(cap->err, "write the trace", cap->stream_path);
+		       : ptm_rec_fail(err, "write the trace", stream->path);
 }
 
 int ptm_capture_mappings(void *ctx, pid_t pid)
@@ -174,16 +220,23 @@ int ptm_capture_leaving(void *ctx, pid_t pid)
 	return ptm_capture_losing(ctx, pid, 0, UINT64_MAX);
 }
 
-static int close_stream(struct ptm_capture *cap)
+static int close_file(struct ptm_cap_stream *stream)
 {
-	struct ptm_zst_out *packed = cap->packed;
-	FILE *plain = cap->plain;
+	struct ptm_zst_out *packed = stream->packed;
+	struct ptm_error *err = stream->cap->err;
+	FILE *plain = stream->plain;
 
-	cap->packed = NULL;
-	cap->plain = NULL;
+	stream->packed = NULL;
+	stream->plain = NULL;
 	if (packed != NULL)
-		return ptm_zst_out_finish(packed, cap->err);
-	return fclose(plain) == 0 ? 0 : ptm_rec_fail(cap->err, "write the trace", cap->stream_path);
+		return ptm_zst_out_finish(packed, err);
+	return fclose(plain) == 0 ? 0 : ptm_rec_fail(err, "write the trace", stream->path);
+}
+
+int ptm_capture_close(struct ptm_cap_stream *stream)
+{
+	PTM_TRY(close_file(stream));
+	return ptm_hash_file(stream->path, &stream->digest, &stream->bytes, stream->cap->err);
 }
 
 static void print_truth(FILE *f, const struct ptm_feed *feed)
@@ -212,20 +265,22 @@ static void print_truth(FILE *f, const struct ptm_feed *feed)
 	}
 }
 
-static int write_truth(struct ptm_capture *cap, const struct ptm_feed *feed)
+static int write_truth(struct ptm_capture *cap, const struct ptm_cap_stream *stream)
 {
-	char *path = path_of(cap, TRUTH_FILE);
+	char name[NAME_SIZE], *path;
 	int ret = 0;
 	bool bad;
 	FILE *f;
 
+	truth_file(stream, name);
+	path = path_of(cap, name);
 	if (path == NULL)
 		return no_memory(cap->err);
 	f = fopen(path, "wxe");
 	if (f == NULL) {
 		ret = ptm_rec_fail(cap->err, "create", path);
 	} else {
-		print_truth(f, feed);
+		print_truth(f, stream->feed);
 		bad = ferror(f) != 0;
 		if (fclose(f) != 0 || bad)
 			ret = ptm_rec_fail(cap->err, "write", path);
@@ -265,38 +320,43 @@ static struct ptm_json *json_of_map(const struct ptm_images *images, const struc
 	return json;
 }
 
-static struct ptm_json *json_of_process(const struct ptm_images *images)
+static struct ptm_json *json_of_process(const struct ptm_capture *cap)
 {
 	struct ptm_json *process = ptm_json_object();
 	struct ptm_json *threads = ptm_json_array();
 	struct ptm_json *maps = ptm_json_array();
+	const struct ptm_images *images = &cap->images;
 
 	for (size_t i = 0; i < images->maps.n; i++)
 		ptm_json_append(maps, json_of_map(images, &images->maps.v[i]));
-	ptm_json_append_u64(threads, 1);
+	for (size_t i = 0; i < cap->streams.n; i++)
+		ptm_json_append_u64(threads, cap->streams.v[i]->number);
 	ptm_json_set_u64(process, "pid", 1);
 	ptm_json_set(process, "threads", threads);
 	ptm_json_set(process, "mappings", maps);
 	return process;
 }
 
-static struct ptm_json *json_of_stream(const struct ptm_capture *cap, uint64_t bytes,
-				       uint64_t digest)
+static struct ptm_json *json_of_stream(const struct ptm_cap_stream *stream)
 {
-	struct ptm_json *stream = ptm_json_object();
+	struct ptm_json *json = ptm_json_object();
+	char name[NAME_SIZE];
 
-	ptm_json_set_str(stream, "name", STREAM);
-	ptm_json_set_str(stream, "kind", "thread");
-	ptm_json_set_u64(stream, "pid", 1);
-	ptm_json_set_u64(stream, "tid", 1);
-	ptm_json_set_str(stream, "file", stream_file(cap));
-	ptm_json_set_u64(stream, "bytes", bytes);
-	ptm_json_set_hex(stream, "xxh3_64", digest);
-	ptm_json_set_str(stream, "truth", TRUTH_FILE);
-	return stream;
+	(void)snprintf(name, sizeof(name), "tid%" PRIu32, stream->number);
+	ptm_json_set_str(json, "name", name);
+	ptm_json_set_str(json, "kind", "thread");
+	ptm_json_set_u64(json, "pid", 1);
+	ptm_json_set_u64(json, "tid", stream->number);
+	stream_file(stream, name);
+	ptm_json_set_str(json, "file", name);
+	ptm_json_set_u64(json, "bytes", stream->bytes);
+	ptm_json_set_hex(json, "xxh3_64", stream->digest);
+	truth_file(stream, name);
+	ptm_json_set_str(json, "truth", name);
+	return json;
 }
 
-static struct ptm_json *describe(const struct ptm_capture *cap, uint64_t bytes, uint64_t digest)
+static struct ptm_json *describe(const struct ptm_capture *cap)
 {
 	struct ptm_json *json = ptm_json_object();
 	struct ptm_json *processes = ptm_json_array();
@@ -306,9 +366,10 @@ static struct ptm_json *describe(const struct ptm_capture *cap, uint64_t bytes, 
 	ptm_json_set_u64(json, "version", 1);
 	if (cap->config.timing != PTM_TIMING_NONE)
 		ptm_json_set(json, "clocks", json_of_clocks(&cap->config));
-	ptm_json_append(processes, json_of_process(&cap->images));
+	ptm_json_append(processes, json_of_process(cap));
 	ptm_json_set(json, "processes", processes);
-	ptm_json_append(streams, json_of_stream(cap, bytes, digest));
+	for (size_t i = 0; i < cap->streams.n; i++)
+		ptm_json_append(streams, json_of_stream(cap->streams.v[i]));
 	ptm_json_set(json, "streams", streams);
 	return json;
 }
@@ -332,17 +393,25 @@ static int write_json(struct ptm_capture *cap, const struct ptm_json *json)
 	return ret;
 }
 
-int ptm_capture_commit(struct ptm_capture *cap, const struct ptm_feed *feed)
+static int by_number(const void *a, const void *b)
 {
-	uint64_t bytes, digest;
+	uint32_t x = (*(struct ptm_cap_stream *const *)a)->number;
+	uint32_t y = (*(struct ptm_cap_stream *const *)b)->number;
+
+	return (x > y) - (x < y);
+}
+
+int ptm_capture_commit(struct ptm_capture *cap)
+{
 	struct ptm_json *json;
 	int ret;
 
-	PTM_TRY(close_stream(cap));
-	PTM_TRY(ptm_hash_file(cap->stream_path, &digest, &bytes, cap->err));
-	PTM_TRY(write_truth(cap, feed));
+	if (cap->streams.n > 0)
+		qsort(cap->streams.v, cap->streams.n, sizeof(struct ptm_cap_stream *), by_number);
+	for (size_t i = 0; i < cap->streams.n; i++)
+		PTM_TRY(write_truth(cap, cap->streams.v[i]));
 	PTM_TRY(ptm_images_settle(&cap->images));
-	json = describe(cap, bytes, digest);
+	json = describe(cap);
 	ret = write_json(cap, json);
 	ptm_json_destroy(json);
 	PTM_TRY(ret);

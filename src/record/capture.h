@@ -3,8 +3,8 @@
  * capture.h - the directory that a recording is written to, in the format of
  * docs/capture-format.md.
  *
- * There is one process with one thread; both are called 1, so that recording the same program again
- * gives the same bytes.
+ * There is one process, called 1, and its threads are called 1, 2, 3 in the order of their first
+ * instructions, so that recording the same program again gives the same bytes.
  */
 #ifndef PTM_RECORD_CAPTURE_H
 #define PTM_RECORD_CAPTURE_H
@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 struct ptm_capture;
+struct ptm_cap_stream;
 
 /* Make a temporary directory beside @out_dir, which must not exist.  NULL and @err on failure. */
 struct ptm_capture *ptm_capture_create(const char *out_dir, const struct ptm_record_config *config,
@@ -24,8 +25,19 @@ struct ptm_capture *ptm_capture_create(const char *out_dir, const struct ptm_rec
 /* Remove what was not committed, free.  NULL is allowed. */
 void ptm_capture_destroy(struct ptm_capture *cap);
 
-/* A ptm_enc_write_fn; @ctx is the capture. */
+/* A stream for thread @number, whose truth @feed will tell; it stays where it is, borrowed, until
+ * the commit.  NULL and the capture's error on failure. */
+struct ptm_cap_stream *ptm_capture_stream(struct ptm_capture *cap, uint32_t number,
+					  const struct ptm_feed *feed);
+
+/* A ptm_enc_write_fn; @ctx is the stream. */
 int ptm_capture_write(void *ctx, const uint8_t *bytes, size_t len);
+
+/* The stream is complete.  Returns 0 or -PTM_E_*. */
+int ptm_capture_close(struct ptm_cap_stream *stream);
+
+/* The process's code; borrowed. */
+struct ptm_images *ptm_capture_images(struct ptm_capture *cap);
 
 /* The functions of a ptm_flow_sink; @ctx is the capture. */
 int ptm_capture_mappings(void *ctx, pid_t pid);
@@ -33,6 +45,6 @@ int ptm_capture_losing(void *ctx, pid_t pid, uint64_t begin, uint64_t end);
 int ptm_capture_leaving(void *ctx, pid_t pid);
 
 /* Write truth and description, and give the directory its name. */
-int ptm_capture_commit(struct ptm_capture *cap, const struct ptm_feed *feed);
+int ptm_capture_commit(struct ptm_capture *cap);
 
 #endif

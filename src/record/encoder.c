@@ -577,6 +577,19 @@ void ptm_enc_point(struct ptm_enc *enc, uint64_t ip, uint64_t n)
 	enc->fresh = false;
 }
 
+uint64_t ptm_enc_slack(const struct ptm_enc *enc)
+{
+	uint64_t n = UINT64_MAX;
+
+	if (enc->lost)
+		return enc->gap_left;
+	if (enc->psb_wait > 0)
+		n = enc->psb_wait;
+	else if (psb_is_due(enc))
+		return 0;
+	return enc->cfg.irq_period != 0 && enc->irq_left < n ? enc->irq_left : n;
+}
+
 int ptm_enc_finish(struct ptm_enc *enc)
 {
 	if (enc->lost)

@@ -60,6 +60,10 @@ void ptm_enc_async(struct ptm_enc *enc, uint64_t from, uint64_t to);
  * at @ip. */
 void ptm_enc_point(struct ptm_enc *enc, uint64_t ip, uint64_t n);
 
+/* So many instructions may retire without a branch before something may have to be placed among
+ * them: with fewer, one point behind them is as good as one behind each. */
+uint64_t ptm_enc_slack(const struct ptm_enc *enc);
+
 /* Time passes outside the traced code, in core cycles. */
 void ptm_enc_pass(struct ptm_enc *enc, uint64_t cycles);
 

@@ -44,6 +44,15 @@ static void on_mark(void *ctx, enum ptm_enc_mark mark, uint64_t offset)
 	}
 }
 
+static void set_until(struct ptm_feed *feed)
+{
+	uint64_t n = feed->digest.n;
+
+	feed->until = n - n % PTM_CHECKPOINT_EVERY + PTM_CHECKPOINT_EVERY;
+	if (feed->limit > n && feed->limit < feed->until)
+		feed->until = feed->limit;
+}
+
 int ptm_feed_init(struct ptm_feed *feed, const struct ptm_record_config *config,
 		  ptm_enc_write_fn write, void *ctx)
 {
@@ -51,6 +60,7 @@ int ptm_feed_init(struct ptm_feed *feed, const struct ptm_record_config *config,
 	feed->enc = ptm_enc_create(config, write, ctx, on_mark, feed);
 	if (feed->enc == NULL)
 		return -PTM_E_NOMEM;
+	set_until(feed);
 	ptm_enc_start(feed->enc);
 	return 0;
 }
@@ -62,35 +72,33 @@ void ptm_feed_fini(struct ptm_feed *feed)
 	*feed = (struct ptm_feed){0};
 }
 
-/* The branch of a retired instruction that stays in user code. */
-static void branch(struct ptm_enc *enc, const struct ptm_flow_event *ev)
+/* The branch of a retired instruction of class @klass that stays in user code: the instruction ends
+ * at @behind, the flow goes on at @next. */
+static void branch(struct ptm_enc *enc, unsigned klass, uint64_t behind, uint64_t next)
 {
-	const struct ptm_insn *insn = ev->insn;
-	uint64_t behind = ev->ip + insn->len;
-
-	switch ((enum ptm_insn_class)insn->klass) {
+	switch ((enum ptm_insn_class)klass) {
 	case PTM_INSN_OTHER:
 	case PTM_INSN_JUMP:
 		break;
 	case PTM_INSN_COND:
 		/* A branch to the next instruction is told as not taken either way: nobody can see
 		 * the difference. */
-		ptm_enc_cond(enc, ev->next != behind);
+		ptm_enc_cond(enc, next != behind);
 		break;
 	case PTM_INSN_CALL:
-		ptm_enc_call(enc, behind, ev->next);
+		ptm_enc_call(enc, behind, next);
 		break;
 	case PTM_INSN_CALL_INDIRECT:
-		ptm_enc_call_indirect(enc, behind, ev->next);
+		ptm_enc_call_indirect(enc, behind, next);
 		break;
 	case PTM_INSN_RET:
-		ptm_enc_ret(enc, ev->next);
+		ptm_enc_ret(enc, next);
 		break;
 	case PTM_INSN_JUMP_INDIRECT:
 	case PTM_INSN_FAR_CALL:
 	case PTM_INSN_FAR_RETURN:
 	case PTM_INSN_FAR_JUMP:
-		ptm_enc_indirect(enc, ev->next);
+		ptm_enc_indirect(enc, next);
 		break;
 	}
 }
@@ -104,8 +112,16 @@ static void count(struct ptm_feed *feed, uint64_t ip)
 		return;
 	}
 	ptm_digest_add(&feed->digest, ip);
+	if (feed->digest.n < feed->until)
+		return;
 	if (feed->digest.n % PTM_CHECKPOINT_EVERY == 0)
 		add_line(feed, PTM_TRUTH_CHECKPOINT, 0, 0);
+	set_until(feed);
+}
+
+static bool is_enough(const struct ptm_feed *feed)
+{
+	return feed->limit != 0 && feed->digest.n >= feed->limit;
 }
 
 int ptm_feed_event(void *ctx, const struct ptm_flow_event *ev)
@@ -119,7 +135,7 @@ int ptm_feed_event(void *ctx, const struct ptm_flow_event *ev)
 		break;
 	case PTM_FLOW_INSN:
 		count(feed, ev->ip);
-		branch(feed->enc, ev);
+		branch(feed->enc, ev->insn->klass, ev->ip + ev->insn->len, ev->next);
 		ptm_enc_point(feed->enc, ev->next, 1);
 		break;
 	case PTM_FLOW_OFF:
@@ -134,7 +150,69 @@ int ptm_feed_event(void *ctx, const struct ptm_flow_event *ev)
 	}
 	if (feed->out_of_memory)
 		return -PTM_E_NOMEM;
-	return feed->limit != 0 && feed->digest.n >= feed->limit;
+	return is_enough(feed);
+}
+
+static int stop_at(struct ptm_feed *feed, uint64_t ip)
+{
+	ptm_enc_async_off(feed->enc, ip);
+	return 1;
+}
+
+/* One instruction after the other. */
+static int slowly(struct ptm_feed *feed, const struct ptm_block *block, const uint8_t *lens,
+		  unsigned n, uint64_t next)
+{
+	uint64_t ip = block->begin;
+
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t behind = ip + lens[i];
+
+		count(feed, ip);
+		ip = behind;
+		if (i + 1 == block->n) {
+			branch(feed->enc, block->klass, behind, next);
+			ip = next;
+		}
+		ptm_enc_point(feed->enc, ip, 1);
+		if (is_enough(feed))
+			return stop_at(feed, ip);
+	}
+	return feed->out_of_memory ? -PTM_E_NOMEM : 0;
+}
+
+int ptm_feed_prefix(struct ptm_feed *feed, const struct ptm_block *block, const uint8_t *lens,
+		    unsigned n)
+{
+	return slowly(feed, block, lens, n, 0);
+}
+
+/* In two steps: all but the last instruction, then that one.  In the first one time may pass, and a
+ * PSB come due by its packets. */
+int ptm_feed_block(struct ptm_feed *feed, const struct ptm_block *block, const uint8_t *lens,
+		   uint64_t next)
+{
+	struct ptm_digest *d = &feed->digest;
+	bool lost = ptm_enc_is_lost(feed->enc);
+
+	if (d->n + block->n >= feed->until || ptm_enc_slack(feed->enc) <= block->n)
+		return slowly(feed, block, lens, block->n, next);
+	if (block->n > 1) {
+		const struct ptm_digest most = {block->n - 1U, block->kn, block->b};
+
+		if (lost)
+			feed->lost += most.n;
+		else
+			ptm_digest_append(d, &most);
+		ptm_enc_point(feed->enc, block->last, most.n);
+	}
+	if (lost)
+		feed->lost++;
+	else
+		ptm_digest_add(d, block->last);
+	branch(feed->enc, block->klass, block->end, next);
+	ptm_enc_point(feed->enc, next, 1);
+	return feed->out_of_memory ? -PTM_E_NOMEM : 0;
 }
 
 int ptm_feed_finish(struct ptm_feed *feed)

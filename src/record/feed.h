@@ -7,6 +7,7 @@
 
 #include "base/digest.h"
 #include "base/vec.h"
+#include "record/blocks.h"
 #include "record/encoder.h"
 #include "record/flow.h"
 
@@ -30,6 +31,7 @@ struct ptm_feed {
 	struct ptm_enc *enc; /* owned */
 	struct ptm_digest digest;
 	uint64_t limit;       /* instructions, 0: none */
+	uint64_t until;       /* instructions up to the next checkpoint, or the limit */
 	uint64_t lost;        /* instructions inside all gaps so far */
 	uint64_t lost_before; /* ... before the current one */
 	uint64_t psbs, gaps;
@@ -44,6 +46,14 @@ void ptm_feed_fini(struct ptm_feed *feed);
 
 /* A ptm_flow_sink event function; @ctx is the feed. */
 int ptm_feed_event(void *ctx, const struct ptm_flow_event *ev);
+
+/* All of @block retired, the next instruction is at @next; or its first @n instructions did.  @lens
+ * are the lengths of its instructions.  Packets are on.  Return as ptm_feed_event(), but when
+ * enough is recorded, packets are off. */
+int ptm_feed_block(struct ptm_feed *feed, const struct ptm_block *block, const uint8_t *lens,
+		   uint64_t next);
+int ptm_feed_prefix(struct ptm_feed *feed, const struct ptm_block *block, const uint8_t *lens,
+		    unsigned n);
 
 /* Write out the rest of the trace.  Returns 0 or -PTM_E_*. */
 int ptm_feed_finish(struct ptm_feed *feed);

@@ -243,6 +243,18 @@ static struct ptm_rec_map *find(struct ptm_images *images, const struct ptm_rec_
 	return NULL;
 }
 
+/* Takes over @map but for its path, which is copied. */
+static int push_map(struct ptm_images *images, struct ptm_rec_map map, const char *path)
+{
+	map.live = true;
+	map.path = strdup(path);
+	if (map.path == NULL || !ptm_vec_push(&images->maps, map)) {
+		free(map.path);
+		return no_memory(images);
+	}
+	return 0;
+}
+
 static int add_map(struct ptm_images *images, pid_t pid, struct ptm_rec_map map, const char *path)
 {
 	struct ptm_rec_map *known = find(images, &map, path);
@@ -257,13 +269,39 @@ static int add_map(struct ptm_images *images, pid_t pid, struct ptm_rec_map map,
 	if (ret > 0)
 		PTM_TRY(add_image(images, NULL, &map.image));
 	PTM_TRY(update(images, pid, &map));
-	map.live = true;
-	map.path = strdup(path);
-	if (map.path == NULL || !ptm_vec_push(&images->maps, map)) {
-		free(map.path);
-		return no_memory(images);
-	}
-	return 0;
+	return push_map(images, map, path);
+}
+
+int ptm_images_add_file(struct ptm_images *images, const char *path, uint64_t begin, uint64_t end,
+			uint64_t offset, size_t *image)
+{
+	struct ptm_rec_map map = {.begin = begin, .end = end, .offset = offset};
+	int ret = file_image(images, path, &map.image);
+
+	if (ret != 0)
+		return ret;
+	*image = map.image;
+	return find(images, &map, path) != NULL ? 0 : push_map(images, map, path);
+}
+
+int ptm_images_add_memory(struct ptm_images *images, uint64_t begin, const uint8_t *bytes,
+			  size_t len)
+{
+	struct ptm_rec_map map = {.begin = begin, .end = begin + len};
+	bool bad;
+	int fd;
+
+	PTM_TRY(add_image(images, NULL, &map.image));
+	PTM_TRY(fd = open_image(images, map.image, O_WRONLY | O_CREAT));
+	bad = write_all(fd, bytes, len, 0) < 0;
+	if (close(fd) < 0 || bad)
+		return ptm_rec_fail(images->err, "write the memory in", images->dir);
+	return push_map(images, map, "");
+}
+
+char *ptm_images_path(const struct ptm_images *images, size_t i)
+{
+	return path_of(images, images->images.v[i].name);
 }
 
 int ptm_images_scan(struct ptm_images *images, pid_t pid)

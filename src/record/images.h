@@ -56,6 +56,18 @@ int ptm_images_scan(struct ptm_images *images, pid_t pid);
  * change: copy their memory again where no file holds it.  Returns 0 or -PTM_E_*. */
 int ptm_images_refresh(struct ptm_images *images, pid_t pid, uint64_t begin, uint64_t end);
 
+/* The addresses @begin to @end, exclusive, are file @path from @offset on.  Returns 0 and the index
+ * of its image, 1 if there is no such regular file, or -PTM_E_*. */
+int ptm_images_add_file(struct ptm_images *images, const char *path, uint64_t begin, uint64_t end,
+			uint64_t offset, size_t *image);
+
+/* The memory at @begin is these @len bytes.  Returns 0 or -PTM_E_*. */
+int ptm_images_add_memory(struct ptm_images *images, uint64_t begin, const uint8_t *bytes,
+			  size_t len);
+
+/* Where image @i lies, before it is settled; to be freed.  NULL when out of memory. */
+char *ptm_images_path(const struct ptm_images *images, size_t i);
+
 /* Give each image its name - build-id, or digest - and remove what nobody needs; order the mappings
  * so that a later one hides what it overlaps of an earlier one.  Returns 0 or -PTM_E_*. */
 int ptm_images_settle(struct ptm_images *images);

@@ -6,6 +6,7 @@
 
 #include "record/capture.h"
 #include "record/feed.h"
+#include "record/qemu.h"
 #include "record/step.h"
 
 #include <stddef.h>
@@ -33,7 +34,7 @@ static int take_config(struct ptm_record_config *own, const struct ptm_record_co
 	if (config->size < offsetof(struct ptm_record_config, backend))
 		return PTM_FAIL(err, PTM_E_USAGE, "Cannot record: the configuration has no size");
 	memcpy(own, config, config->size < sizeof(*own) ? config->size : sizeof(*own));
-	if (own->backend != PTM_RECORD_AUTO && own->backend != PTM_RECORD_STEP)
+	if ((unsigned)own->backend > PTM_RECORD_QEMU)
 		return PTM_FAIL(err, PTM_E_USAGE, "Cannot record: no such back end");
 	if ((unsigned)own->ret_comp > PTM_RET_COMP_OFF || (unsigned)own->timing > PTM_TIMING_CYC ||
 	    (unsigned)own->tips > PTM_TIPS_MIXED)
@@ -49,22 +50,12 @@ static int take_config(struct ptm_record_config *own, const struct ptm_record_co
 	return 0;
 }
 
-static void fill_result(struct ptm_record_result *result, const struct ptm_feed *feed,
-			int exit_code, double seconds)
+static void fill_result(struct ptm_record_result *result, const struct ptm_record_result *r)
 {
-	struct ptm_record_result r = {
-		.size = result->size,
-		.instructions = feed->digest.n,
-		.digest = feed->digest.b,
-		.trace_bytes = ptm_enc_offset(feed->enc),
-		.psbs = feed->psbs,
-		.gaps = feed->gaps,
-		.lost = feed->lost,
-		.seconds = seconds,
-		.exit_code = exit_code,
-	};
+	size_t size = result->size;
 
-	memcpy(result, &r, result->size < sizeof(r) ? result->size : sizeof(r));
+	memcpy(result, r, size < sizeof(*r) ? size : sizeof(*r));
+	result->size = size;
 }
 
 static double now(void)
@@ -101,15 +92,77 @@ static int on_leaving(void *ctx, pid_t pid)
 	return ptm_capture_leaving(((struct recording *)ctx)->cap, pid);
 }
 
+static int record_steps(const struct ptm_record_config *config, char *const argv[],
+			struct ptm_capture *cap, struct ptm_record_result *result,
+			struct ptm_error *err)
+{
+	struct recording rec = {.cap = cap};
+	const struct ptm_flow_sink sink = {&rec, on_event, on_mappings, on_losing, on_leaving};
+	struct ptm_cap_stream *stream = ptm_capture_stream(cap, 1, &rec.feed);
+	int ret;
+
+	if (stream == NULL)
+		return -(int)err->code;
+	PTM_TRY(ptm_feed_init(&rec.feed, config, ptm_capture_write, stream));
+	ret = ptm_step_run(argv, &sink, config->pass_on, &result->exit_code, err);
+	if (ret == 0)
+		ret = ptm_feed_finish(&rec.feed);
+	if (ret == 0)
+		ret = ptm_capture_close(stream);
+	if (ret == 0)
+		ret = ptm_capture_commit(cap);
+	result->instructions = rec.feed.digest.n;
+	result->digest = rec.feed.digest.b;
+	result->trace_bytes = ptm_enc_offset(rec.feed.enc);
+	result->psbs = rec.feed.psbs;
+	result->gaps = rec.feed.gaps;
+	result->lost = rec.feed.lost;
+	ptm_feed_fini(&rec.feed);
+	return ret;
+}
+
+static int record_qemu(const struct ptm_record_config *config, char *const argv[],
+		       struct ptm_capture *cap, struct ptm_record_result *result,
+		       struct ptm_error *err)
+{
+	struct ptm_qemu_result r;
+	struct ptm_qemu *qemu = ptm_qemu_run(config, argv, cap, &r, err);
+	int ret;
+
+	if (qemu == NULL)
+		return -(int)err->code;
+	ret = ptm_capture_commit(cap);
+	result->exit_code = r.exit_code;
+	result->instructions = r.instructions;
+	result->digest = r.digest;
+	result->trace_bytes = r.trace_bytes;
+	result->psbs = r.psbs;
+	result->gaps = r.gaps;
+	result->lost = r.lost;
+	ptm_qemu_destroy(qemu);
+	return ret;
+}
+
+/* The best back end that works here. */
+static void choose(struct ptm_record_config *config)
+{
+	if (config->backend != PTM_RECORD_AUTO)
+		return;
+	config->backend = ptm_qemu_is_there() ? PTM_RECORD_QEMU : PTM_RECORD_STEP;
+	if (config->backend == PTM_RECORD_STEP && config->warn != NULL)
+		config->warn(config->warn_ctx, "qemu-user is not installed: the program is "
+					       "single-stepped, which is slow");
+}
+
 PTM_API int ptm_record(const struct ptm_record_config *config, char *const argv[],
 		       const char *out_dir, struct ptm_record_result *result, struct ptm_error *err)
 {
-	struct recording rec = {0};
-	const struct ptm_flow_sink sink = {&rec, on_event, on_mappings, on_losing, on_leaving};
+	struct ptm_record_result r = {0};
 	struct ptm_record_config own;
 	struct ptm_error ignored;
+	struct ptm_capture *cap;
 	double begin = now();
-	int ret, exit_code = 0;
+	int ret;
 
 	/* Those below always have a record to write to. */
 	err = err != NULL ? err : &ignored;
@@ -117,23 +170,19 @@ PTM_API int ptm_record(const struct ptm_record_config *config, char *const argv[
 	PTM_TRY(take_config(&own, config, err));
 	if (argv == NULL || argv[0] == NULL)
 		return PTM_FAIL(err, PTM_E_USAGE, "Cannot record: no program given");
-	rec.cap = ptm_capture_create(out_dir, &own, err);
-	if (rec.cap == NULL)
+	cap = ptm_capture_create(out_dir, &own, err);
+	if (cap == NULL)
 		return -(int)err->code;
-	ret = ptm_feed_init(&rec.feed, &own, ptm_capture_write, rec.cap);
-	if (ret == 0) {
-		ret = ptm_step_run(argv, &sink, own.pass_on, &exit_code, err);
-		if (ret == 0)
-			ret = ptm_feed_finish(&rec.feed);
-		if (ret == 0)
-			ret = ptm_capture_commit(rec.cap, &rec.feed);
-		if (ret == 0 && result != NULL)
-			fill_result(result, &rec.feed, exit_code, now() - begin);
-		ptm_feed_fini(&rec.feed);
-	}
+	choose(&own);
+	r.backend = own.backend;
+	ret = (own.backend == PTM_RECORD_QEMU ? record_qemu : record_steps)(&own, argv, cap, &r,
+									    err);
+	r.seconds = now() - begin;
+	if (ret == 0 && result != NULL)
+		fill_result(result, &r);
 	if (ret < 0 && err->code == PTM_E_OK)
 		ret = PTM_FAIL(err, (enum ptm_err) - ret, "Cannot record \"%s\": %s", argv[0],
 			       ptm_err_name((enum ptm_err) - ret));
-	ptm_capture_destroy(rec.cap);
+	ptm_capture_destroy(cap);
 	return ret < 0 ? -(int)err->code : 0;
 }

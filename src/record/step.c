@@ -16,6 +16,8 @@
  */
 #include "record/step.h"
 
+#include "record/entry.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -34,17 +36,10 @@
 
 enum { TABLE_BITS = 14, PAGE = 4096, NO_EVENT = 0 };
 
-/* How an instruction enters the kernel. */
-enum entry {
-	ENTRY_NONE,
-	ENTRY_SYSCALL, /* SYSCALL, SYSENTER: retires */
-	ENTRY_TRAP     /* INT n, INT1, INT3: told as an interrupt at its own IP */
-};
-
 struct slot {
 	uint64_t ip;
 	struct ptm_insn insn; /* len 0: empty */
-	uint8_t entry;        /* enum entry */
+	uint8_t entry;        /* enum ptm_entry */
 };
 
 struct stepper {
@@ -103,22 +98,6 @@ static size_t read_code(pid_t pid, uint64_t ip, uint8_t buf[15])
 	return n < 0 ? 0 : (size_t)n;
 }
 
-static uint8_t entry_of(const struct ptm_insn *insn, const uint8_t *code)
-{
-	const uint8_t *op = code;
-
-	if (insn->klass != PTM_INSN_FAR_CALL)
-		return ENTRY_NONE;
-	/* Prefixes are allowed and mean nothing here. */
-	while (op < code + insn->len - 1 &&
-	       (*op == 0x66 || *op == 0xf2 || *op == 0xf3 || (*op & 0xf0) == 0x40))
-		op++;
-	if (op[0] == 0x0f)
-		return op[1] == 0x05 || op[1] == 0x34 ? ENTRY_SYSCALL : ENTRY_TRAP;
-	return op[0] == 0xcc || op[0] == 0xcd || op[0] == 0xce || op[0] == 0xf1 ? ENTRY_TRAP
-										: ENTRY_NONE;
-}
-
 /* The instruction at st->ip; an unreadable or invalid one has length 0 and is going to fault. */
 static const struct slot *look_up(struct stepper *st)
 {
@@ -135,7 +114,7 @@ static const struct slot *look_up(struct stepper *st)
 	if (ptm_insn_decode(code, n, ip, PTM_MODE_64, &slot->insn) <= 0)
 		memset(&slot->insn, 0, sizeof(slot->insn));
 	else
-		slot->entry = entry_of(&slot->insn, code);
+		slot->entry = (uint8_t)ptm_entry_of(&slot->insn, code);
 	return slot;
 }
 
@@ -236,13 +215,13 @@ static int on_retired(struct stepper *st, const struct slot *slot,
 				st->ip);
 	if (insn->klass == PTM_INSN_OTHER && regs->rip == st->ip)
 		return 0;
-	if (slot->entry == ENTRY_SYSCALL) {
+	if (slot->entry == PTM_ENTRY_SYSCALL) {
 		st->on = false;
 		ret = tell(st, PTM_FLOW_OFF, regs->rip, insn);
 		st->ip = regs->rip;
 		return ret != 0 ? ret : after_syscall(st, regs);
 	}
-	if (slot->entry == ENTRY_TRAP) {
+	if (slot->entry == PTM_ENTRY_TRAP) {
 		ret = tell_interrupt(st);
 		/* INT n is a system call of 32-bit code; the others are the debugger's traps: the
 		 * program's own. */
@@ -284,7 +263,7 @@ static int on_exit_stop(struct stepper *st, const struct slot *slot)
 	int ret;
 
 	(void)ptrace(PTRACE_GETEVENTMSG, st->pid, NULL, &status);
-	if (slot->entry == ENTRY_SYSCALL && WIFEXITED((int)status)) {
+	if (slot->entry == PTM_ENTRY_SYSCALL && WIFEXITED((int)status)) {
 		ret = tell_on(st);
 		if (ret >= 0)
 			ret = tell(st, PTM_FLOW_OFF, st->ip, &slot->insn);
@@ -352,7 +331,7 @@ static int step(struct stepper *st)
 	if (st->may_restart && !st->at_handler)
 		st->ip -= 2; /* both SYSCALL and SYSENTER */
 	slot = look_up(st);
-	if (slot->entry == ENTRY_SYSCALL)
+	if (slot->entry == PTM_ENTRY_SYSCALL)
 		PTM_TRY(before_syscall(st));
 	if (ptrace(PTRACE_SINGLESTEP, st->pid, NULL, (void *)(intptr_t)sig) != 0 && errno != ESRCH)
 		return refused(st, "PTRACE_SINGLESTEP");
@@ -374,7 +353,7 @@ static int step(struct stepper *st)
 		/* Nothing was executed, unless the signal found the program behind a system call.
 		 */
 		ret = 0;
-		if (!st->may_restart && slot->entry == ENTRY_SYSCALL &&
+		if (!st->may_restart && slot->entry == PTM_ENTRY_SYSCALL &&
 		    regs.rip == st->ip + slot->insn.len)
 			ret = on_retired(st, slot, &regs);
 		else
