@@ -13,7 +13,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifndef PT_BYTES_MAX
 #define PT_BYTES_MAX 65536
+#endif
 
 struct pt_bytes {
 	uint8_t b[PT_BYTES_MAX];
