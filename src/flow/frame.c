@@ -145,7 +145,7 @@ struct ptm_frame_scan ptm_frame_scan(const struct ptm_frame *frame, struct ptm_t
 	scan.good = (size_t)(lx.pos - frame->data);
 	if (scan.unsupported > scan.good)
 		scan.unsupported = scan.good;
-	if (scan.status != PTM_LEX_END)
+	if (scan.status != PTM_LEX_END || scan.good - scan.ovf_at > PTM_OVF_LOOK)
 		scan.ovf_last = false;
 	tally->frames++;
 	if (frame->next != NULL)
@@ -175,7 +175,7 @@ bool ptm_frame_ends_in_ovf(const uint8_t *data, size_t len)
 	struct ptm_frame frame = {.data = data, .len = len};
 	struct ptm_tally unused = {0};
 
-	return ptm_frame_scan(&frame, &unused).ovf_last;
+	return len <= PTM_FRAME_MAX && ptm_frame_scan(&frame, &unused).ovf_last;
 }
 
 /* What lies before the first frame, and behind the longest one. */

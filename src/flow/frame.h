@@ -25,6 +25,10 @@
  * for (64 MiB). */
 #define PTM_FRAME_MAX (UINT64_C(128) << 20)
 
+/* An OVF counts as standing before a PSB if no more than this many bytes of PAD and time packets
+ * lie between: hardware sends the PSB at once, and a cut has to be judged by its neighbourhood. */
+#define PTM_OVF_LOOK 4096u
+
 /* What a PSB+ says (SDM vol. 3, ch. Intel PT, "PSB"). */
 struct ptm_psbplus {
 	size_t end;     /* bytes up to and with PSBEND; 0: PSB+ is broken or cut off */
@@ -78,8 +82,8 @@ struct ptm_frame_scan ptm_frame_scan(const struct ptm_frame *frame, struct ptm_t
 /* Account for the bytes of a frame: those before @decoded by packet, the others as skipped. */
 void ptm_frame_account(const struct ptm_frame *frame, size_t decoded, struct ptm_tally *tally);
 
-/* True if the packets in data[0..len), which starts at a PSB, end in an OVF, PAD and time skipped.
- */
+/* True if the packets in data[0..len), which starts at a PSB, end in an OVF, PAD and time skipped
+ * (up to PTM_OVF_LOOK bytes). */
 bool ptm_frame_ends_in_ovf(const uint8_t *data, size_t len);
 
 /* Decodes one frame; @scan is its scan. */

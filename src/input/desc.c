@@ -275,13 +275,14 @@ out:
 	return ret;
 }
 
-int ptm_desc_check_stream(const struct ptm_desc_stream *stream, struct ptm_error *err)
+int ptm_desc_check_stream(const struct ptm_desc_stream *stream, const atomic_bool *cancel,
+			  struct ptm_error *err)
 {
 	uint64_t digest, bytes;
 
 	if (!stream->has_digest)
 		return 0;
-	PTM_TRY(ptm_hash_file(stream->path, &digest, &bytes, err));
+	PTM_TRY(ptm_hash_file(stream->path, cancel, &digest, &bytes, err));
 	if (bytes != stream->bytes)
 		return PTM_FAIL(err, PTM_E_FORMAT,
 				"%s: the file is not what capture.json says (size %" PRIu64

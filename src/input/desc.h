@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/vec.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -92,6 +93,7 @@ int ptm_desc_read(struct ptm_desc *desc, const char *path, enum ptm_desc_kind ki
 
 /* Is the file of a stream of the size and digest that its capture states?  Reads all of it.  0 also
  * if nothing is stated; else -PTM_E_FORMAT. */
-int ptm_desc_check_stream(const struct ptm_desc_stream *stream, struct ptm_error *err);
+int ptm_desc_check_stream(const struct ptm_desc_stream *stream, const atomic_bool *cancel,
+			  struct ptm_error *err);
 
 #endif

@@ -20,8 +20,8 @@ static int fail_errno(struct ptm_error *err, const char *what, const char *path)
 	return PTM_FAIL(err, ptm_error_from_errno(errno), "Cannot %s: %m: path=\"%s\"", what, path);
 }
 
-static int hash_fd(int fd, const char *path, XXH3_state_t *state, uint64_t *bytes,
-		   struct ptm_error *err)
+static int hash_fd(int fd, const char *path, const atomic_bool *cancel, XXH3_state_t *state,
+		   uint64_t *bytes, struct ptm_error *err)
 {
 	uint8_t *chunk = (uint8_t *)malloc(CHUNK);
 	ssize_t n;
@@ -38,6 +38,10 @@ static int hash_fd(int fd, const char *path, XXH3_state_t *state, uint64_t *byte
 			ret = PTM_FAIL(err, PTM_E_IO, "Cannot read: %m: path=\"%s\"", path);
 			break;
 		}
+		if (cancel != NULL && atomic_load_explicit(cancel, memory_order_relaxed)) {
+			ret = PTM_FAIL(err, PTM_E_CANCELED, "Canceled");
+			break;
+		}
 		(void)XXH3_64bits_update(state, chunk, (size_t)n);
 		*bytes += (uint64_t)n;
 	}
@@ -45,7 +49,8 @@ static int hash_fd(int fd, const char *path, XXH3_state_t *state, uint64_t *byte
 	return ret;
 }
 
-int ptm_hash_file(const char *path, uint64_t *digest, uint64_t *bytes, struct ptm_error *err)
+int ptm_hash_file(const char *path, const atomic_bool *cancel, uint64_t *digest, uint64_t *bytes,
+		  struct ptm_error *err)
 {
 	/* O_NONBLOCK: a FIFO must be refused, not waited for. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -69,7 +74,7 @@ int ptm_hash_file(const char *path, uint64_t *digest, uint64_t *bytes, struct pt
 		goto out;
 	}
 	(void)XXH3_64bits_reset(state);
-	ret = hash_fd(fd, path, state, bytes, err);
+	ret = hash_fd(fd, path, cancel, state, bytes, err);
 	if (ret == 0)
 		*digest = XXH3_64bits_digest(state);
 out:

@@ -167,7 +167,8 @@ int ptm_session_check_streams(const struct ptm_session *session, struct ptm_erro
 
 		for (size_t k = 0; k < desc->streams.n; k++) {
 			if (desc->streams.v[k].has_digest)
-				PTM_TRY(ptm_desc_check_stream(&desc->streams.v[k], err));
+				PTM_TRY(ptm_desc_check_stream(&desc->streams.v[k], &session->cancel,
+							      err));
 		}
 	}
 	return 0;

@@ -382,7 +382,7 @@ int ptm_session_run(struct ptm_session *session, struct ptm_sink *sink,
 		if (sink->ops->streams != NULL)
 			sink->ops->streams(sink, ptm_sources_count(session->sources));
 		run.split = ptm_split_create(session->sources, segment_size(session, sink),
-					     session->config.assume.given, err);
+					     session->config.assume.given, &session->cancel, err);
 		run.ring = ptm_ring_create(n, err);
 		if (workers == NULL || run.split == NULL || run.ring == NULL)
 			status = PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");

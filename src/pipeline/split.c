@@ -12,28 +12,29 @@
 #include "flow/frame.h"
 #include "pipeline/window.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SCAN_SIZE (128u << 10)
+/* Blocks in which a PSB is looked for: it is mostly near, so they begin small and grow. */
+#define SCAN_MIN (4u << 10)
+#define SCAN_MAX (128u << 10)
 /* A PSB that the end of a scanned block cuts off is seen again in the next one. */
 #define OVERLAP 64u
-/* How far back from a cut an OVF is looked for.  Only PAD and time packets may stand in between;
- * hardware sends the PSB at once. */
-#define OVF_LOOK 4096u
 
 struct ptm_split {
 	struct ptm_sources *sources; /* borrowed */
 	uint64_t segment_size;
-	bool in_sync;             /* streams begin in sync */
-	size_t stream;            /* being claimed */
-	uint64_t next;            /* begin of the next range of it */
-	bool begun;               /* a job of it was claimed */
-	struct ptm_window window; /* of a stream that is read from front to back */
+	bool in_sync;              /* streams begin in sync */
+	const atomic_bool *cancel; /* borrowed */
+	size_t stream;             /* being claimed */
+	uint64_t next;             /* begin of the next range of it */
+	bool begun;                /* a job of it was claimed */
+	struct ptm_window window;  /* of a stream that is read from front to back */
 };
 
 struct ptm_split *ptm_split_create(struct ptm_sources *sources, uint64_t segment_size, bool in_sync,
-				   struct ptm_error *err)
+				   const atomic_bool *cancel, struct ptm_error *err)
 {
 	struct ptm_split *split = (struct ptm_split *)calloc(1, sizeof(*split));
 
@@ -44,6 +45,7 @@ struct ptm_split *ptm_split_create(struct ptm_sources *sources, uint64_t segment
 	split->sources = sources;
 	split->segment_size = segment_size;
 	split->in_sync = in_sync;
+	split->cancel = cancel;
 	return split;
 }
 
@@ -85,8 +87,10 @@ static int claim_window(struct ptm_split *split, struct ptm_source *source, stru
 	if (!split->begun) {
 		struct ptm_segbuf reuse = split->window.buf;
 
-		split->window = (struct ptm_window){
-			.source = source, .buf = reuse, .in_sync = split->in_sync};
+		split->window = (struct ptm_window){.source = source,
+						    .buf = reuse,
+						    .in_sync = split->in_sync,
+						    .cancel = split->cancel};
 	}
 	return ptm_window_next(&split->window, split->segment_size, job, buf, err);
 }
@@ -128,35 +132,60 @@ int ptm_split_claim(struct ptm_split *split, struct ptm_job *job, struct ptm_seg
 	return 0;
 }
 
-/* Offset of the first PSB in [from, limit), or UINT64_MAX. */
-static int find_psb(struct ptm_source *source, uint64_t from, uint64_t limit,
-		    struct ptm_segbuf *buf, uint64_t *found, struct ptm_error *err)
+/* Read exactly what the size of the source promises of [offset, offset + len). */
+static int read_range(struct ptm_source *source, uint64_t offset, uint64_t len,
+		      struct ptm_segbuf *buf, size_t *n, struct ptm_error *err)
 {
-	*found = UINT64_MAX;
-	PTM_TRY(ptm_segbuf_reserve(buf, SCAN_SIZE, err));
-	while (from < limit) {
-		int64_t n = ptm_source_pread(source, buf->data, SCAN_SIZE, from, err);
-		bool more = n == (int64_t)SCAN_SIZE;
-		size_t at;
+	const uint64_t size = ptm_source_size(source);
+	int64_t got;
 
-		if (n < 0)
-			return (int)n;
-		at = ptm_psb_find(buf->data, (size_t)n, 0, more);
-		if (at < (size_t)n) {
+	if (len > size - offset)
+		len = size - offset;
+	PTM_TRY(ptm_segbuf_reserve(buf, (size_t)len, err));
+	got = ptm_source_pread(source, buf->data, (size_t)len, offset, err);
+	if (got < 0)
+		return (int)got;
+	if ((uint64_t)got < len)
+		return PTM_FAIL(err, PTM_E_IO,
+				"%s: the file shrank while it was read: offset=%" PRIu64,
+				ptm_source_path(source), offset + (uint64_t)got);
+	*n = (size_t)len;
+	return 0;
+}
+
+/* Offset of the first PSB in [from, limit), or UINT64_MAX. */
+static int find_psb(const struct ptm_split *split, struct ptm_source *source, uint64_t from,
+		    uint64_t limit, struct ptm_segbuf *buf, uint64_t *found, struct ptm_error *err)
+{
+	const uint64_t size = ptm_source_size(source);
+	uint64_t block = SCAN_MIN;
+
+	*found = UINT64_MAX;
+	while (from < limit) {
+		/* A PSB that begins before the limit, and the end of its run, may lie behind it. */
+		uint64_t want = limit - from < block - OVERLAP ? limit - from + OVERLAP : block;
+		size_t at, n;
+
+		if (atomic_load_explicit(split->cancel, memory_order_relaxed))
+			return PTM_FAIL(err, PTM_E_CANCELED, "Canceled");
+		PTM_TRY(read_range(source, from, want, buf, &n, err));
+		at = ptm_psb_find(buf->data, n, 0, from + n < size);
+		if (at < n) {
 			if (from + at < limit)
 				*found = from + at;
 			return 0;
 		}
-		if (!more)
+		if (from + n == size)
 			return 0;
-		from += SCAN_SIZE - OVERLAP;
+		from += n - OVERLAP;
+		block = block * 4 < SCAN_MAX ? block * 4 : SCAN_MAX;
 	}
 	return 0;
 }
 
 bool ptm_split_maybe_ovf(const uint8_t *data, size_t len)
 {
-	const uint8_t *begin = len > OVF_LOOK ? data + len - OVF_LOOK : data;
+	const uint8_t *begin = len > PTM_OVF_LOOK ? data + len - PTM_OVF_LOOK : data;
 	const uint8_t *end = data + len;
 
 	for (const uint8_t *p = begin; end - p >= 2; p++) {
@@ -180,49 +209,45 @@ bool ptm_split_maybe_ovf(const uint8_t *data, size_t len)
 
 /* Does the frame before the PSB at @cut end in an OVF?  Reads the frame only if the bytes before
  * the cut look so. */
-static int ovf_before(struct ptm_source *source, uint64_t cut, struct ptm_segbuf *buf, bool *answer,
-		      struct ptm_error *err)
+static int ovf_before(const struct ptm_split *split, struct ptm_source *source, uint64_t cut,
+		      struct ptm_segbuf *buf, bool *answer, struct ptm_error *err)
 {
-	uint64_t back = OVF_LOOK;
-
 	*answer = false;
-	for (;;) {
-		size_t len = (size_t)(cut < back ? cut : back);
-		size_t psb, next;
-		int64_t n;
+	for (uint64_t back = PTM_OVF_LOOK; back < 8 * PTM_FRAME_MAX; back *= 8) {
+		uint64_t len = cut < back ? cut : back;
+		size_t psb, next, n;
 
-		PTM_TRY(ptm_segbuf_reserve(buf, len, err));
-		n = ptm_source_pread(source, buf->data, len, cut - len, err);
-		if (n < 0)
-			return (int)n;
-		if ((size_t)n < len || !ptm_split_maybe_ovf(buf->data, len))
+		PTM_TRY(read_range(source, cut - len, len, buf, &n, err));
+		if (!ptm_split_maybe_ovf(buf->data, n))
 			return 0;
-		psb = len;
-		for (next = ptm_psb_find(buf->data, len, 0, false); next < len;
-		     next = ptm_psb_find(buf->data, len, psb + PTM_PSB_SIZE, false))
+		psb = n;
+		for (next = ptm_psb_find(buf->data, n, 0, false); next < n;
+		     next = ptm_psb_find(buf->data, n, psb + PTM_PSB_SIZE, false))
 			psb = next;
-		if (psb < len) {
-			*answer = ptm_frame_ends_in_ovf(buf->data + psb, len - psb);
+		/* Without a PSB, the begin of the stream may be the frame's. */
+		if (psb == n && len == cut && split->in_sync)
+			psb = 0;
+		if (psb < n)
+			*answer = ptm_frame_ends_in_ovf(buf->data + psb, n - psb);
+		if (psb < n || len == cut)
 			return 0;
-		}
-		if (len == cut || back >= PTM_FRAME_MAX)
-			return 0;
-		back *= 8;
 	}
+	return 0;
 }
 
 /* Where the segment of a range begins and ends; equal if it is empty. */
-static int find_ends(struct ptm_source *source, bool in_sync, struct ptm_job *job,
+static int find_ends(const struct ptm_split *split, struct ptm_source *source, struct ptm_job *job,
 		     struct ptm_segbuf *buf, uint64_t *begin, uint64_t *end, struct ptm_error *err)
 {
 	const uint64_t size = ptm_source_size(source);
 	const bool first = job->begin == 0;
 
 	*end = UINT64_MAX;
-	if (first && in_sync && size > 0)
+	if (first && split->in_sync && size > 0)
 		*begin = 0;
 	else
-		PTM_TRY(find_psb(source, job->begin, first ? size : job->end, buf, begin, err));
+		PTM_TRY(find_psb(split, source, job->begin, first ? size : job->end, buf, begin,
+				 err));
 	if (first) {
 		job->seg.no_sync = *begin == UINT64_MAX;
 		job->seg.head = job->seg.no_sync ? size : *begin;
@@ -235,7 +260,7 @@ static int find_ends(struct ptm_source *source, bool in_sync, struct ptm_job *jo
 		*begin = *end = first ? size : job->end;
 		return 0;
 	}
-	PTM_TRY(find_psb(source,
+	PTM_TRY(find_psb(split, source,
 			 job->end > *begin + PTM_PSB_SIZE ? job->end : *begin + PTM_PSB_SIZE, size,
 			 buf, end, err));
 	if (*end == UINT64_MAX)
@@ -248,31 +273,25 @@ int ptm_split_load(struct ptm_split *split, struct ptm_job *job, struct ptm_segb
 {
 	struct ptm_source *source = ptm_sources_get(split->sources, job->stream);
 	uint64_t begin, end, len;
-	int64_t n;
+	size_t n;
 
 	if (job->loaded)
 		return 0;
-	PTM_TRY(find_ends(source, split->in_sync, job, buf, &begin, &end, err));
+	PTM_TRY(find_ends(split, source, job, buf, &begin, &end, err));
 	job->seg.offset = begin;
 	if (begin == end)
 		return 0;
-	PTM_TRY(ovf_before(source, begin, buf, &job->seg.ovf_pending, err));
+	PTM_TRY(ovf_before(split, source, begin, buf, &job->seg.ovf_pending, err));
 	len = end - begin;
 	if (len > split->segment_size + PTM_FRAME_MAX) {
 		job->seg.skipped = len - (split->segment_size + PTM_FRAME_MAX);
 		len -= job->seg.skipped;
 	}
-	PTM_TRY(ptm_segbuf_reserve(buf, (size_t)len + PTM_SPLIT_LOOK, err));
-	n = ptm_source_pread(source, buf->data,
-			     (size_t)len + (job->seg.skipped > 0 ? 0 : PTM_SPLIT_LOOK), begin, err);
-	if (n < 0)
-		return (int)n;
-	if ((uint64_t)n < len)
-		return PTM_FAIL(err, PTM_E_IO, "%s: the file shrank while it was read: offset=%llu",
-				ptm_source_path(source), (unsigned long long)(begin + (uint64_t)n));
+	PTM_TRY(read_range(source, begin, len + (job->seg.skipped > 0 ? 0 : PTM_SPLIT_LOOK), buf,
+			   &n, err));
 	job->seg.data = buf->data;
 	job->seg.len = (size_t)len;
-	job->seg.look = (size_t)n - (size_t)len;
+	job->seg.look = n - (size_t)len;
 	job->loaded = true;
 	return 0;
 }

@@ -40,10 +40,10 @@ struct ptm_job {
 
 struct ptm_split;
 
-/* @sources are borrowed.  @segment_size: bytes of a range.  @in_sync: streams begin in sync, with
- * or without a PSB. */
+/* @sources are borrowed, and @cancel, which ends long searches.  @segment_size: bytes of a range.
+ * @in_sync: streams begin in sync, with or without a PSB. */
 struct ptm_split *ptm_split_create(struct ptm_sources *sources, uint64_t segment_size, bool in_sync,
-				   struct ptm_error *err);
+				   const atomic_bool *cancel, struct ptm_error *err);
 void ptm_split_destroy(struct ptm_split *split);
 
 /* Claim the next job; called by one worker at a time.  Returns 1, 0 at the end of the last stream,

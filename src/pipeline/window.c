@@ -23,6 +23,8 @@ static int fill(struct ptm_window *win, struct ptm_error *err)
 {
 	int64_t n;
 
+	if (atomic_load_explicit(win->cancel, memory_order_relaxed))
+		return PTM_FAIL(err, PTM_E_CANCELED, "Canceled");
 	PTM_TRY(ptm_segbuf_reserve(&win->buf, win->n + READ_SIZE, err));
 	n = ptm_source_read(win->source, win->buf.data + win->n, READ_SIZE, err);
 	if (n < 0)
@@ -77,16 +79,18 @@ static int drop_to_psb(struct ptm_window *win, uint64_t *dropped, struct ptm_err
 	}
 }
 
-/* Did the segment data[0..len), which starts at a PSB, end in an OVF? */
+/* Did the segment data[0..len), which starts at a PSB or is assumed to be in sync, end in an OVF?
+ */
 static bool ends_in_ovf(const uint8_t *data, size_t len)
 {
-	size_t psb = 0, next;
+	size_t psb = 0;
 
 	if (!ptm_split_maybe_ovf(data, len))
 		return false;
-	while ((next = ptm_psb_find(data, len, psb + PTM_PSB_SIZE, false)) < len)
+	for (size_t next = ptm_psb_find(data, len, 0, false); next < len;
+	     next = ptm_psb_find(data, len, psb + PTM_PSB_SIZE, false))
 		psb = next;
-	return len - psb <= PTM_FRAME_MAX && ptm_frame_ends_in_ovf(data + psb, len - psb);
+	return ptm_frame_ends_in_ovf(data + psb, len - psb);
 }
 
 /* Copy the first @len bytes and what is behind them, as far as a PSB+ is looked at. */
@@ -137,6 +141,12 @@ int ptm_window_next(struct ptm_window *win, uint64_t segment_size, struct ptm_jo
 		return 0;
 	if (first) {
 		PTM_TRY(fill(win, err));
+		if (win->n >= 8 && memcmp(win->buf.data, "PERFILE2", 8) == 0)
+			return PTM_FAIL(
+				err, PTM_E_FORMAT,
+				"%s: a perf.data file can not be read from a pipe or compressed; "
+				"name the plain file",
+				ptm_source_path(win->source));
 		if (!win->in_sync)
 			PTM_TRY(drop_to_psb(win, &job->seg.head, err));
 		win->started = true;

@@ -10,6 +10,7 @@
 struct ptm_window {
 	struct ptm_source *source; /* borrowed */
 	struct ptm_segbuf buf;     /* bytes [base, base + n) of the stream */
+	const atomic_bool *cancel; /* borrowed */
 	size_t n;
 	uint64_t base;
 	bool in_sync; /* the stream begins in sync, with or without a PSB */

@@ -236,7 +236,7 @@ static int close_file(struct ptm_cap_stream *stream)
 int ptm_capture_close(struct ptm_cap_stream *stream)
 {
 	PTM_TRY(close_file(stream));
-	return ptm_hash_file(stream->path, &stream->digest, &stream->bytes, stream->cap->err);
+	return ptm_hash_file(stream->path, NULL, &stream->digest, &stream->bytes, stream->cap->err);
 }
 
 static void print_truth(FILE *f, const struct ptm_feed *feed)

@@ -359,7 +359,7 @@ static int identify(struct ptm_images *images, struct ptm_rec_image *image, cons
 		ptm_elf_build_id(&map, image->build_id);
 		ptm_map_close(&map);
 	}
-	return ptm_hash_file(path, &image->digest, &bytes, images->err);
+	return ptm_hash_file(path, NULL, &image->digest, &bytes, images->err);
 }
 
 /* The name of @image among those before it; sets @twin if one of them has the same bytes. */

@@ -196,7 +196,7 @@ static void test_whole(void **state)
 	assert_string_equal(m[1].build_id, "");
 	assert_int_equal(d.kernel.n, 1);
 	check_streams(&d);
-	assert_int_equal(ptm_desc_check_stream(&d.streams.v[0], &err), 0);
+	assert_int_equal(ptm_desc_check_stream(&d.streams.v[0], NULL, &err), 0);
 	ptm_desc_fini(&d);
 }
 
@@ -235,7 +235,7 @@ static void test_names(void **state)
 	assert_int_equal(ptm_desc_probe("."), PTM_DESC_CAPTURE);
 	assert_int_equal(ptm_desc_read(&d, "capture.json", PTM_DESC_CAPTURE, NULL), 0);
 	assert_string_equal(d.streams.v[0].path, "streams/a.pt");
-	assert_int_equal(ptm_desc_check_stream(&d.streams.v[0], NULL), 0);
+	assert_int_equal(ptm_desc_check_stream(&d.streams.v[0], NULL, NULL), 0);
 	ptm_desc_fini(&d);
 	assert_int_equal(chdir(cwd), 0);
 	/* A directory of that name is none. */
@@ -425,7 +425,7 @@ static void expect_other(const char *what)
 	char expect[256];
 
 	assert_int_equal(read_text(&d, "{" FORMAT ", \"streams\": [" STREAM "]}", &err), 0);
-	assert_int_equal(ptm_desc_check_stream(&d.streams.v[0], &err), -PTM_E_FORMAT);
+	assert_int_equal(ptm_desc_check_stream(&d.streams.v[0], NULL, &err), -PTM_E_FORMAT);
 	(void)snprintf(expect, sizeof(expect),
 		       "%s/c/streams/a.pt: the file is not what capture.json says (%s)", dir, what);
 	assert_string_equal(err.cause[0].text, expect);
@@ -440,9 +440,9 @@ static void test_digest(void **state)
 
 	(void)state;
 	assert_int_equal(read_text(&d, "{" FORMAT ", \"streams\": [" STREAM "]}", &err), 0);
-	assert_int_equal(ptm_desc_check_stream(&d.streams.v[0], &err), 0);
+	assert_int_equal(ptm_desc_check_stream(&d.streams.v[0], NULL, &err), 0);
 	assert_int_equal(remove(path_in("c/streams/a.pt")), 0);
-	assert_int_equal(ptm_desc_check_stream(&d.streams.v[0], &err), -PTM_E_NOINPUT);
+	assert_int_equal(ptm_desc_check_stream(&d.streams.v[0], NULL, &err), -PTM_E_NOINPUT);
 	ptm_desc_fini(&d);
 	write_file("c/streams/a.pt", "a");
 	expect_other("size 1, not 3");

@@ -28,7 +28,7 @@ static void check(const void *data, size_t len, uint64_t expect)
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, data, len), (ssize_t)len);
 	(void)close(fd);
-	assert_int_equal(ptm_hash_file(path, &digest, &bytes, NULL), 0);
+	assert_int_equal(ptm_hash_file(path, NULL, &digest, &bytes, NULL), 0);
 	(void)unlink(path);
 	assert_true(digest == expect);
 	assert_true(bytes == len);
@@ -61,11 +61,11 @@ static void test_no_file(void **state)
 
 	(void)state;
 	assert_non_null(mkdtemp(dir));
-	assert_int_equal(ptm_hash_file(dir, &digest, &bytes, &err), -PTM_E_NOINPUT);
+	assert_int_equal(ptm_hash_file(dir, NULL, &digest, &bytes, &err), -PTM_E_NOINPUT);
 	(void)snprintf(path, sizeof(path), "%s/fifo", dir);
-	assert_int_equal(ptm_hash_file(path, &digest, &bytes, &err), -PTM_E_NOINPUT);
+	assert_int_equal(ptm_hash_file(path, NULL, &digest, &bytes, &err), -PTM_E_NOINPUT);
 	assert_int_equal(mkfifo(path, 0600), 0);
-	assert_int_equal(ptm_hash_file(path, &digest, &bytes, &err), -PTM_E_NOINPUT);
+	assert_int_equal(ptm_hash_file(path, NULL, &digest, &bytes, &err), -PTM_E_NOINPUT);
 	assert_non_null(strstr(err.cause[0].text, "Not a regular file: path=\"/tmp/ptm-hash-"));
 	(void)unlink(path);
 	(void)rmdir(dir);

@@ -32,6 +32,7 @@ struct frames {
 };
 
 static uint64_t rng;
+static atomic_bool never;
 
 static uint64_t next_random(void)
 {
@@ -108,7 +109,7 @@ static void cut_stream(const char *path, uint64_t segment_size, struct frames *o
 	int status;
 
 	assert_int_equal(ptm_sources_add(sources, path, &err), 0);
-	split = ptm_split_create(sources, segment_size, false, &err);
+	split = ptm_split_create(sources, segment_size, false, &never, &err);
 	assert_non_null(split);
 	while ((status = ptm_split_claim(split, &job, &buf, &err)) > 0) {
 		assert_int_equal(ptm_split_load(split, &job, &buf, &err), 0);

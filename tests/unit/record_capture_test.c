@@ -215,7 +215,7 @@ static void check_map(const struct stated *map)
 	size_t len, wanted;
 	uint8_t *have = slurp(in_out(map->image), &len);
 
-	assert_int_equal(ptm_hash_file(in_out(map->image), &digest, &bytes, NULL), 0);
+	assert_int_equal(ptm_hash_file(in_out(map->image), NULL, &digest, &bytes, NULL), 0);
 	(void)snprintf(digest_name, sizeof(digest_name), "images/%016" PRIx64, digest);
 	if (map->build_id[0] == '\0')
 		assert_string_equal(map->image, digest_name);
@@ -248,7 +248,7 @@ static void check_stream(const struct ptm_record_result *result)
 	assert_int_equal(number_of(&stream, "tid"), 1);
 	assert_string_equal(string_of(&stream, "file"), "streams/tid1.pt");
 	assert_string_equal(string_of(&stream, "truth"), "truth/tid1.txt");
-	assert_int_equal(ptm_hash_file(in_out("streams/tid1.pt"), &digest, &bytes, NULL), 0);
+	assert_int_equal(ptm_hash_file(in_out("streams/tid1.pt"), NULL, &digest, &bytes, NULL), 0);
 	assert_int_equal(bytes, result->trace_bytes);
 	assert_int_equal(number_of(&stream, "bytes"), bytes);
 	assert_int_equal(number_of(&stream, "xxh3_64"), digest);
@@ -492,7 +492,7 @@ static void compressed_trace_is_the_same(void **state)
 
 		assert_string_equal(string_of(&stream, "file"), "streams/tid1.pt.zst");
 		assert_int_equal(
-			ptm_hash_file(in_out("streams/tid1.pt.zst"), &digest, &bytes, NULL), 0);
+			ptm_hash_file(in_out("streams/tid1.pt.zst"), NULL, &digest, &bytes, NULL), 0);
 		assert_int_equal(bytes, small);
 		assert_int_equal(number_of(&stream, "bytes"), small);
 		assert_int_equal(number_of(&stream, "xxh3_64"), digest);
