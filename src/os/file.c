@@ -165,7 +165,9 @@ static int open_fd(const char *path, struct ptm_error *err)
 	if (strcmp(path, "-") == 0)
 		fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
 	else
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+		/* O_NONBLOCK: a FIFO that nobody writes to yet must not stop us here, where
+		 * ptm_file_interrupt() cannot reach.  Streams are polled before they are read. */
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0)
 		return PTM_FAIL(err, ptm_error_from_errno(errno),
 				"Cannot open input: %m: path=\"%s\"", path);

@@ -4,7 +4,7 @@
  *
  * One input buffer of a fixed size; output goes straight to the caller.  Any number of frames may
  * follow each other, skippable ones are passed over.  Memory is bounded by the largest window we
- * accept (2 GiB, what zstd --long=31 makes), whatever a header claims.
+ * accept (128 MiB, what zstd itself accepts unless told otherwise), whatever a header claims.
  */
 #include "os/zst_read.h"
 
@@ -16,7 +16,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define PTM_ZST_WINDOW_LOG_MAX 31
+#define PTM_ZST_WINDOW_LOG_MAX 27
 
 struct ptm_zst {
 	const char *path; /* borrowed */
@@ -101,8 +101,16 @@ static int64_t refill(struct ptm_zst *zst, struct ptm_error *err)
 
 static int64_t decode_failed(struct ptm_zst *zst, size_t code, struct ptm_error *err)
 {
-	bool nomem = ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation;
+	ZSTD_ErrorCode why = ZSTD_getErrorCode(code);
+	bool nomem = why == ZSTD_error_memory_allocation;
 
+	if (why == ZSTD_error_frameParameter_windowTooLarge) {
+		zst->failed = PTM_E_FORMAT;
+		return PTM_FAIL(err, PTM_E_FORMAT,
+				"Compressed with a window of more than %u MiB: run "
+				"`zstd -dc --long=31 FILE | ptmill CMD -': path=\"%s\"",
+				1U << (PTM_ZST_WINDOW_LOG_MAX - 20), zst->path);
+	}
 	zst->failed = nomem ? PTM_E_NOMEM : PTM_E_FORMAT;
 	return PTM_FAIL(err, zst->failed,
 			"Cannot decompress: %s: offset=%" PRIu64 ", decompressed=%" PRIu64

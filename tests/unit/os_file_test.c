@@ -340,15 +340,78 @@ static void test_zst_damaged(void **state)
 	assert_int_equal(read_all(put("damaged.zst", packed, n + 8), &err), -PTM_E_FORMAT);
 }
 
-/* A frame header that asks for a window of 2^41 bytes. */
+/* Frames of no bytes whose header asks for a window (RFC 8878, section 3.1.1.1.2: the upper 5 bits
+ * are its logarithm less 10): 2^27 bytes are accepted, what is more has to be decompressed by zstd.
+ */
 static void test_zst_window(void **state)
 {
-	static const uint8_t header[] = {0x28, 0xb5, 0x2f, 0xfd, 0x00, 31 << 3, 0x01, 0x00, 0x00};
+	static const uint8_t too_large[] = {17 << 3 | 1, 18 << 3, 21 << 3, 31 << 3};
+	uint8_t frame[] = {0x28, 0xb5, 0x2f, 0xfd, 0x00, 17 << 3, 0x01, 0x00, 0x00};
 	struct ptm_error err = {0};
 
 	(void)state;
-	assert_int_equal(read_all(put("window.zst", header, sizeof(header)), &err), -PTM_E_FORMAT);
-	assert_mentions(&err, "window.zst");
+	assert_int_equal(read_all(put("window.zst", frame, sizeof(frame)), &err), 0);
+	for (size_t i = 0; i < sizeof(too_large); i++) {
+		memset(&err, 0, sizeof(err));
+		frame[5] = too_large[i];
+		assert_int_equal(read_all(put("window.zst", frame, sizeof(frame)), &err),
+				 -PTM_E_FORMAT);
+		assert_mentions(&err, "window.zst");
+		assert_mentions(&err, "zstd -dc --long=31 FILE | ptmill CMD -");
+	}
+}
+
+static void *interrupt(void *arg)
+{
+	struct timespec ts = {0, 20000000};
+
+	(void)nanosleep(&ts, NULL);
+	ptm_file_interrupt(arg);
+	return NULL;
+}
+
+static void *write_later(void *arg)
+{
+	struct timespec ts = {0, 50000000};
+	int fd;
+
+	(void)nanosleep(&ts, NULL);
+	fd = open(arg, O_WRONLY);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, plain, 3), 3);
+	(void)nanosleep(&ts, NULL);
+	assert_int_equal(write(fd, plain + 3, 5000), 5000);
+	(void)close(fd);
+	return NULL;
+}
+
+/* A FIFO is opened before anybody writes to it, and read to the end by who comes later. */
+static void test_fifo(void **state)
+{
+	struct ptm_error err = {0};
+	struct ptm_file *file;
+	pthread_t thread;
+	char path[128], byte;
+
+	(void)state;
+	(void)snprintf(path, sizeof(path), "%s/input-fifo", dir);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	(void)alarm(60); /* an open that waits for a writer would wait for ever */
+	file = must_open(path);
+	assert_false(ptm_file_is_seekable(file));
+	assert_int_equal(pthread_create(&thread, NULL, interrupt, file), 0);
+	assert_int_equal(ptm_file_read(file, &byte, 1, &err), -PTM_E_CANCELED);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	ptm_file_close(file);
+
+	file = must_open(path);
+	assert_int_equal(pthread_create(&thread, NULL, write_later, path), 0);
+	assert_int_equal(ptm_file_read(file, got, LEN, &err), 5003);
+	assert_memory_equal(got, plain, 5003);
+	assert_int_equal(ptm_file_read(file, got, 1, &err), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	ptm_file_close(file);
+	(void)alarm(0);
 }
 
 /* In a child whose standard input is @fd: the contents must be @expect. */
@@ -474,15 +537,6 @@ static void test_map(void **state)
 	assert_null(map.data);
 }
 
-static void *interrupt(void *arg)
-{
-	struct timespec ts = {0, 20000000};
-
-	(void)nanosleep(&ts, NULL);
-	ptm_file_interrupt(arg);
-	return NULL;
-}
-
 /* A read that waits for a pipe on which nothing comes ends, and so do later ones. */
 static void test_interrupt(void **state)
 {
@@ -517,7 +571,7 @@ int main(void)
 		cmocka_unit_test(test_zst_frames),  cmocka_unit_test(test_zst_truncated),
 		cmocka_unit_test(test_zst_damaged), cmocka_unit_test(test_zst_window),
 		cmocka_unit_test(test_stdin_pipe),  cmocka_unit_test(test_stdin_file),
-		cmocka_unit_test(test_map),
+		cmocka_unit_test(test_map),         cmocka_unit_test(test_fifo),
 	};
 
 	return cmocka_run_group_tests(tests, make_data, drop_data);
