@@ -38,6 +38,8 @@ struct ptm_segment {
 	uint64_t head;    /* bytes before data[0] that precede the stream's first PSB */
 	uint64_t skipped; /* bytes behind data[len) that were too many for a frame: accounted for,
 			     not decoded */
+	/* Bytes that the container promises at stream offset missing_at, but that are not there. */
+	uint64_t missing, missing_at;
 	bool no_sync;     /* the whole stream has no PSB: head is its size */
 	bool ovf_pending; /* the last packet before data[0], PAD and time skipped, is an OVF */
 	const atomic_bool *cancel; /* asked at every frame; may be NULL */

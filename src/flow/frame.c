@@ -237,5 +237,8 @@ int ptm_frames_walk(const struct ptm_segment *seg, ptm_frame_fn fn, void *ctx,
 		ovf_pending = scan.ovf_last && excess == 0;
 		begin = end;
 	}
+	if (seg->missing > 0)
+		return ptm_emit_gap(emit, PTM_GAP_TRUNCATED, seg->missing_at, seg->missing, NULL,
+				    err);
 	return 0;
 }

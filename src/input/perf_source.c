@@ -14,9 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* More AUX buffers than any machine has CPUs: such a file is not sound. */
+#define BUFFERS_MAX 16384
+
 /* The stream of one buffer that is being collected. */
 struct buffer {
-	uint32_t idx;
+	uint32_t idx, cpu, tid;
+	bool twin;     /* another buffer is of the same CPU or thread: names need the idx */
 	uint64_t next; /* AUX offset that continues it */
 	unsigned part;
 	struct ptm_source *source;
@@ -26,55 +30,72 @@ struct buffers {
 	PTM_VEC(struct buffer) list;
 };
 
-static struct buffer *find_buffer(struct buffers *buffers, uint32_t idx)
+/* The buffer of a record, made at its first one. */
+static int find_buffer(struct buffers *buffers, const struct ptm_perf_aux *aux,
+		       struct buffer **found, struct ptm_error *err)
 {
+	struct buffer b = {.idx = aux->idx, .cpu = aux->cpu, .tid = aux->tid};
+
 	for (size_t i = 0; i < buffers->list.n; i++) {
-		if (buffers->list.v[i].idx == idx)
-			return &buffers->list.v[i];
+		struct buffer *other = &buffers->list.v[i];
+
+		*found = other;
+		if (other->idx == aux->idx)
+			return 0;
+		b.twin |= other->cpu == aux->cpu && other->tid == aux->tid;
 	}
-	if (!ptm_vec_push(&buffers->list, ((struct buffer){.idx = idx})))
-		return NULL;
-	return &buffers->list.v[buffers->list.n - 1];
+	if (buffers->list.n == BUFFERS_MAX)
+		return PTM_FAIL(err, PTM_E_FORMAT, "More than %d AUX buffers", BUFFERS_MAX);
+	if (!ptm_vec_push(&buffers->list, b))
+		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
+	*found = &buffers->list.v[buffers->list.n - 1];
+	return 0;
 }
 
 static struct ptm_source *new_part(struct ptm_sources *sources, struct ptm_file *file,
-				   struct buffer *b, const struct ptm_perf_aux *aux)
+				   struct buffer *b)
 {
-	char name[4200], part[16] = "";
+	char who[32], twin[16] = "", part[16] = "";
+	struct ptm_source *source;
+	char *name;
 
+	if (b->cpu != UINT32_MAX)
+		(void)snprintf(who, sizeof(who), "cpu%u", b->cpu);
+	else if (b->tid != UINT32_MAX)
+		(void)snprintf(who, sizeof(who), "tid%u", b->tid);
+	else
+		(void)snprintf(who, sizeof(who), "%u", b->idx);
+	if (b->twin)
+		(void)snprintf(twin, sizeof(twin), "#%u", b->idx);
 	if (b->part > 0)
 		(void)snprintf(part, sizeof(part), ".%u", b->part);
 	b->part++;
-	if (aux->cpu != UINT32_MAX)
-		(void)snprintf(name, sizeof(name), "%s:cpu%u%s", ptm_file_path(file), aux->cpu,
-			       part);
-	else if (aux->tid != UINT32_MAX)
-		(void)snprintf(name, sizeof(name), "%s:tid%u%s", ptm_file_path(file), aux->tid,
-			       part);
-	else
-		(void)snprintf(name, sizeof(name), "%s:%u%s", ptm_file_path(file), aux->idx, part);
-	return ptm_sources_new(sources, file, name);
+	if (asprintf(&name, "%s:%s%s%s", ptm_file_path(file), who, twin, part) < 0)
+		return NULL;
+	source = ptm_sources_new(sources, file, name);
+	free(name);
+	return source;
 }
 
 static int add_piece(struct ptm_sources *sources, struct ptm_file *file, struct buffers *buffers,
-		     const struct ptm_perf_aux *aux)
+		     const struct ptm_perf_aux *aux, struct ptm_error *err)
 {
-	struct buffer *b = find_buffer(buffers, aux->idx);
 	struct ptm_piece piece = {.file_offset = aux->file_offset, .size = aux->size};
+	struct buffer *b;
 
-	if (b == NULL)
-		return -PTM_E_NOMEM;
-	if (aux->size == 0)
+	PTM_TRY(find_buffer(buffers, aux, &b, err));
+	if (aux->size == 0 && aux->missing == 0)
 		return 0;
 	if (b->source == NULL || b->next != aux->aux_offset) {
-		b->source = new_part(sources, file, b, aux);
+		b->source = new_part(sources, file, b);
 		if (b->source == NULL)
-			return -PTM_E_NOMEM;
+			return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
 	}
 	piece.offset = b->source->size;
 	if (!ptm_vec_push(&b->source->pieces, piece))
-		return -PTM_E_NOMEM;
+		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
 	b->source->size += aux->size;
+	b->source->missing = aux->missing;
 	b->next = aux->aux_offset + aux->size;
 	return 0;
 }
@@ -88,8 +109,7 @@ static int walk(struct ptm_sources *sources, struct ptm_file *file, const struct
 
 	PTM_TRY(ptm_perf_walk_init(&w, map->data, map->len, err));
 	while ((status = ptm_perf_walk_next(&w, &aux, err)) > 0) {
-		if (add_piece(sources, file, buffers, &aux) < 0)
-			return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
+		PTM_TRY(add_piece(sources, file, buffers, &aux, err));
 	}
 	if (status < 0)
 		return status;
@@ -105,7 +125,8 @@ int ptm_sources_add_perf(struct ptm_sources *sources, struct ptm_file *file, str
 	const char *path = ptm_file_path(file);
 	struct buffers buffers = {0};
 	struct ptm_map map;
-	int status = ptm_map_open(&map, path, err);
+	/* Standard input that is a file. */
+	int status = ptm_map_open(&map, strcmp(path, "-") == 0 ? "/proc/self/fd/0" : path, err);
 
 	if (status < 0)
 		return status;

@@ -159,6 +159,11 @@ uint64_t ptm_source_size(const struct ptm_source *source)
 	return source->size;
 }
 
+uint64_t ptm_source_missing(const struct ptm_source *source)
+{
+	return source->missing;
+}
+
 void ptm_source_progress(const struct ptm_source *source, uint64_t *done, uint64_t *total)
 {
 	ptm_file_progress(source->file, done, total);

@@ -40,6 +40,9 @@ const char *ptm_source_path(const struct ptm_source *source);
 bool ptm_source_is_seekable(const struct ptm_source *source);
 uint64_t ptm_source_size(const struct ptm_source *source); /* bytes; 0 if not known in advance */
 
+/* Bytes that the container promises behind the end of the stream, but that are not there. */
+uint64_t ptm_source_missing(const struct ptm_source *source);
+
 /* Bytes of the underlying file used up and its size (0: unknown), for the progress of sequential
  * sources. */
 void ptm_source_progress(const struct ptm_source *source, uint64_t *done, uint64_t *total);

@@ -30,6 +30,7 @@ struct run {
 	uint64_t done, total;
 	bool in_stream;
 	size_t stream;
+	uint64_t claimed, accounted; /* bytes of the stream */
 };
 
 struct worker {
@@ -167,11 +168,16 @@ static int switch_stream(struct run *run, bool more, size_t stream, struct ptm_e
 			ptm_source_name(ptm_sources_get(run->session->sources, run->stream));
 
 		run->in_stream = false;
+		if (run->claimed != run->accounted)
+			return PTM_FAIL(err, PTM_E_BUG,
+					"%s: %" PRIu64 " of %" PRIu64 " bytes are accounted for",
+					name, run->accounted, run->claimed);
 		if (ops->stream_end != NULL)
 			PTM_TRY(ops->stream_end(run->sink, name, err));
 	}
 	if (more && !run->in_stream) {
 		run->in_stream = true;
+		run->claimed = run->accounted = 0;
 		run->stream = stream;
 		if (ops->stream_begin != NULL)
 			PTM_TRY(ops->stream_begin(
@@ -202,8 +208,10 @@ static int deliver_result(struct run *run, const struct ptm_job_result *result,
 	run->done += result->bytes;
 	run->stats->segments++;
 	run->stats->insns += result->tally.insns;
+	run->claimed += result->bytes;
 	for (unsigned i = 0; i < PTM_BYTES_CLASSES; i++)
-		run->stats->bytes += result->tally.bytes[i];
+		run->accounted += result->tally.bytes[i];
+	run->stats->bytes += result->bytes;
 	for (unsigned i = 0; i < PTM_GAP_KINDS; i++)
 		run->stats->gaps += result->tally.gaps[i];
 	run->stats->overflows += result->tally.overflows;

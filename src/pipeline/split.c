@@ -277,6 +277,10 @@ int ptm_split_load(struct ptm_split *split, struct ptm_job *job, struct ptm_segb
 
 	if (job->loaded)
 		return 0;
+	if (job->end == ptm_source_size(source)) {
+		job->seg.missing = ptm_source_missing(source);
+		job->seg.missing_at = job->end;
+	}
 	PTM_TRY(find_ends(split, source, job, buf, &begin, &end, err));
 	job->seg.offset = begin;
 	if (begin == end)
