@@ -54,7 +54,7 @@ PLANTS = [
     ("overflow-before-psb-forgotten", "src/flow/frame.c",
      "\t\tovf_pending = scan.ovf_last && excess == 0;\n", "\t\tovf_pending = false;\n"),
     ("overflow-before-cut-forgotten", "src/pipeline/split.c",
-     "\tPTM_TRY(ovf_before(source, begin, buf, &job->seg.ovf_pending, err));\n", ""),
+     "\tPTM_TRY(ovf_before(split, source, begin, buf, &job->seg.ovf_pending, err));\n", ""),
     ("overflow-of-pipe-forgotten", "src/pipeline/window.c",
      "\twin->ovf_pending = ends_in_ovf(buf->data, end);\n", ""),
     ("gap-dropped", "src/flow/ipt_engine.c",

@@ -112,6 +112,10 @@ struct ptm_run_options {
 	void *ctx; /* of both */
 };
 
+/* Is @path the same file as one that the session reads: a trace, an image, a description, a --maps
+ * file?  For programs that are about to write to it. */
+PTM_API bool ptm_session_reads(const struct ptm_session *session, const char *path);
+
 /* Decode every input and give the result to @sink, in order.  A session runs once.  The sink is not
  * finished here: call ptm_sink_finish() on success, ptm_sink_destroy() in any case.
  *

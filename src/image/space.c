@@ -32,17 +32,18 @@ struct ranges {
 	size_t n, cap;
 };
 
+/* The files that are mapped, shared by the spaces of a run. */
+struct image_set {
+	unsigned users; /* spaces; built and destroyed by one thread */
+	void *names;    /* tree of struct ptm_image_name, by path */
+	void *images;   /* tree of struct ptm_image, by device and inode */
+};
+
 struct ptm_space {
 	struct ranges given;  /* in the order of the ptm_space_add_*() calls */
 	struct ranges sealed; /* disjoint, by address */
-	void *names;          /* tree of struct ptm_image_name, by path */
-	void *images;         /* tree of struct ptm_image, by device and inode */
+	struct image_set *set;
 };
-
-struct ptm_space *ptm_space_create(void)
-{
-	return calloc(1, sizeof(struct ptm_space));
-}
 
 static void free_name(void *node)
 {
@@ -61,12 +62,40 @@ static void free_image(void *node)
 	free(image);
 }
 
+static void put_set(struct image_set *set)
+{
+	if (set == NULL || --set->users > 0)
+		return;
+	tdestroy(set->names, free_name);
+	tdestroy(set->images, free_image);
+	free(set);
+}
+
+struct ptm_space *ptm_space_create_beside(const struct ptm_space *other)
+{
+	struct ptm_space *space = calloc(1, sizeof(*space));
+
+	if (space == NULL)
+		return NULL;
+	space->set = other != NULL ? other->set : calloc(1, sizeof(*space->set));
+	if (space->set == NULL) {
+		free(space);
+		return NULL;
+	}
+	space->set->users++;
+	return space;
+}
+
+struct ptm_space *ptm_space_create(void)
+{
+	return ptm_space_create_beside(NULL);
+}
+
 void ptm_space_destroy(struct ptm_space *space)
 {
 	if (space == NULL)
 		return;
-	tdestroy(space->names, free_name);
-	tdestroy(space->images, free_image);
+	put_set(space->set);
 	free(space->given.v);
 	free(space->sealed.v);
 	free(space);
@@ -98,7 +127,7 @@ static int intern(struct ptm_space *space, const char *path, struct ptm_image_na
 	if (name != NULL)
 		name->path = strdup(path);
 	if (name != NULL && name->path != NULL)
-		node = tsearch(name, &space->names, by_path);
+		node = tsearch(name, &space->set->names, by_path);
 	if (node != NULL)
 		*out = *(struct ptm_image_name **)node;
 	if (name != NULL && (node == NULL || *out != name))
@@ -128,7 +157,7 @@ static int open_image(struct ptm_space *space, const char *path, struct ptm_imag
 		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory for an image: path=\"%s\"", path);
 	image->dev = st.st_dev;
 	image->ino = st.st_ino;
-	node = tsearch(image, &space->images, by_file);
+	node = tsearch(image, &space->set->images, by_file);
 	if (node == NULL) {
 		free(image);
 		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory for an image: path=\"%s\"", path);
@@ -140,7 +169,7 @@ static int open_image(struct ptm_space *space, const char *path, struct ptm_imag
 	}
 	rc = ptm_map_open(&image->map, path, err);
 	if (rc < 0) {
-		(void)tdelete(image, &space->images, by_file);
+		(void)tdelete(image, &space->set->images, by_file);
 		free(image);
 		return rc;
 	}
@@ -152,7 +181,7 @@ static int open_image(struct ptm_space *space, const char *path, struct ptm_imag
 int ptm_space_open(struct ptm_space *space, const char *path, const struct ptm_image_name **out,
 		   struct ptm_error *err)
 {
-	struct ptm_image_name *name;
+	struct ptm_image_name *name = NULL;
 
 	PTM_TRY(intern(space, path, &name, err));
 	/* A name that was missing is tried again: the caller may need the reason. */
@@ -174,6 +203,23 @@ int ptm_space_expect(struct ptm_space *space, const char *path, const char *buil
 	name->wanted_id = strdup(build_id);
 	if (name->wanted_id == NULL)
 		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory for a build-id");
+	return 0;
+}
+
+bool ptm_space_has_file(const struct ptm_space *space, dev_t dev, ino_t ino)
+{
+	const struct ptm_image key = {.dev = dev, .ino = ino};
+
+	return tfind(&key, &space->set->images, by_file) != NULL;
+}
+
+int ptm_space_overlay(struct ptm_space *space, const struct ptm_space *over, struct ptm_error *err)
+{
+	if (!ptm_vec_reserve(&space->given, over->given.n))
+		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory for mappings: n=%zu",
+				over->given.n);
+	for (size_t i = 0; i < over->given.n; i++)
+		space->given.v[space->given.n++] = over->given.v[i];
 	return 0;
 }
 

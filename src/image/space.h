@@ -14,10 +14,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct ptm_space;
 
 struct ptm_space *ptm_space_create(void);
+
+/* A space that shares the mapped files of @other: for many processes with the same images.  NULL
+ * when out of memory. */
+struct ptm_space *ptm_space_create_beside(const struct ptm_space *other);
 void ptm_space_destroy(struct ptm_space *space);
 
 /* --elf FILE[:BASE]: the executable (PF_X) segments of an ELF file of any class, at their own
@@ -69,8 +74,15 @@ struct ptm_mapping ptm_space_get(const struct ptm_space *space, size_t i);
  * After seal. */
 size_t ptm_space_missing(const struct ptm_space *space, uint64_t *bytes);
 
+/* Map into @space all that was mapped into @over so far, which must share its files; it hides what
+ * is there. */
+int ptm_space_overlay(struct ptm_space *space, const struct ptm_space *over, struct ptm_error *err);
+
 /* Finish building: sort, cut overlaps.  Called once before the space is read. */
 int ptm_space_seal(struct ptm_space *space, struct ptm_error *err);
+
+/* Is the file @dev, @ino mapped by this space, or by one that shares its files? */
+bool ptm_space_has_file(const struct ptm_space *space, dev_t dev, ino_t ino);
 
 /* Index of the mapping that holds @ip, missing or not; SIZE_MAX if there is none.  Threads: any
  * number at once, after seal. */

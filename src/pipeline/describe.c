@@ -12,10 +12,14 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* Kernel mappings times processes: far beyond any machine, far below what hurts. */
+#define MAPPINGS_MAX ((size_t)4 << 20)
 
 static struct ptm_space *new_space(struct ptm_session *session, uint32_t pid)
 {
-	struct ptm_process_space process = {ptm_space_create(), pid};
+	struct ptm_process_space process = {ptm_space_create_beside(session->space), pid};
 
 	if (process.space != NULL && !ptm_vec_push(&session->spaces, process)) {
 		ptm_space_destroy(process.space);
@@ -32,18 +36,29 @@ static int add_map(struct ptm_space *space, const struct ptm_desc_map *map, stru
 				  map->build_id, err);
 }
 
-/* A space with the images of @process (NULL: none) and of the kernel. */
-static int make_space(struct ptm_session *session, const struct ptm_desc *desc,
-		      const struct ptm_desc_process *process, struct ptm_error *err)
+/* A space with the images of @process (NULL: none) and those of @kernel (NULL: none). */
+static int make_space(struct ptm_session *session, const struct ptm_desc_process *process,
+		      const struct ptm_space *kernel, struct ptm_error *err)
 {
 	struct ptm_space *space = new_space(session, process != NULL ? process->pid : 0);
 
 	if (space == NULL)
 		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
-	for (size_t i = 0; i < desc->kernel.n; i++)
-		PTM_TRY(add_map(space, &desc->kernel.v[i], err));
+	if (kernel != NULL)
+		PTM_TRY(ptm_space_overlay(space, kernel, err));
 	for (size_t i = 0; process != NULL && i < process->maps.n; i++)
 		PTM_TRY(add_map(space, &process->maps.v[i], err));
+	return 0;
+}
+
+static int make_kernel(struct ptm_space *kernel, const struct ptm_desc *desc, struct ptm_error *err)
+{
+	if (desc->kernel.n * (desc->processes.n + 1) > MAPPINGS_MAX)
+		return PTM_FAIL(err, PTM_E_FORMAT,
+				"%s: too many mappings: %zu of the kernel in each of %zu processes",
+				desc->path, desc->kernel.n, desc->processes.n);
+	for (size_t i = 0; i < desc->kernel.n; i++)
+		PTM_TRY(add_map(kernel, &desc->kernel.v[i], err));
 	return 0;
 }
 
@@ -130,15 +145,30 @@ static int add_stream(struct ptm_session *session, const char *input, const stru
 			    spaces, err);
 }
 
+static int make_spaces(struct ptm_session *session, const struct ptm_desc *desc,
+		       struct ptm_error *err)
+{
+	struct ptm_space *kernel = ptm_space_create_beside(session->space);
+	int status;
+
+	if (kernel == NULL)
+		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
+	status = make_kernel(kernel, desc, err);
+	for (size_t i = 0; status >= 0 && i < desc->processes.n; i++)
+		status = make_space(session, &desc->processes.v[i], kernel, err);
+	if (status >= 0)
+		status = make_space(session, NULL, kernel, err);
+	ptm_space_destroy(kernel);
+	return status;
+}
+
 static int add_all(struct ptm_session *session, const char *input, const struct ptm_desc *desc,
 		   struct ptm_error *err)
 {
 	size_t first = session->spaces.n;
 	struct spaces spaces;
 
-	for (size_t i = 0; i < desc->processes.n; i++)
-		PTM_TRY(make_space(session, desc, &desc->processes.v[i], err));
-	PTM_TRY(make_space(session, desc, NULL, err));
+	PTM_TRY(make_spaces(session, desc, err));
 	spaces.v = session->spaces.v + first;
 	spaces.others = desc->processes.n;
 	for (size_t i = 0; i < desc->streams.n; i++)
@@ -149,8 +179,14 @@ static int add_all(struct ptm_session *session, const char *input, const struct 
 int ptm_session_add_described(struct ptm_session *session, const char *path,
 			      enum ptm_desc_kind kind, struct ptm_error *err)
 {
-	struct ptm_desc *desc = (struct ptm_desc *)calloc(1, sizeof(*desc));
+	struct ptm_desc *desc;
 	int status;
+
+	for (size_t i = 0; i < session->descs.n; i++) {
+		if (strcmp(session->descs.v[i]->path, path) == 0)
+			return PTM_FAIL(err, PTM_E_USAGE, "%s: named twice", path);
+	}
+	desc = (struct ptm_desc *)calloc(1, sizeof(*desc));
 
 	if (desc == NULL || !ptm_vec_push(&session->descs, desc)) {
 		free(desc);

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static int check_config(const struct ptm_config *config, struct ptm_error *err)
 {
@@ -63,6 +64,9 @@ void ptm_session_destroy(struct ptm_session *session)
 	for (size_t i = 0; i < session->streams.n; i++)
 		free(session->streams.v[i].images.entries.v);
 	ptm_session_free_descs(session);
+	for (size_t i = 0; i < session->paths.n; i++)
+		free(session->paths.v[i]);
+	free(session->paths.v);
 	free(session->spaces.v);
 	free(session->streams.v);
 	(void)pthread_mutex_destroy(&session->lock);
@@ -75,6 +79,7 @@ int ptm_session_add_input(struct ptm_session *session, const char *path, struct 
 
 	if (kind != PTM_DESC_NONE)
 		return ptm_session_add_described(session, path, kind, err);
+	session->has_plain = true;
 	PTM_TRY(ptm_sources_add(session->sources, path, err));
 	while (session->streams.n < ptm_sources_count(session->sources)) {
 		struct ptm_stream_context stream = {.images = {.first = session->space},
@@ -166,6 +171,12 @@ int ptm_session_add_raw(struct ptm_session *session, const char *spec, struct pt
 int ptm_session_add_maps(struct ptm_session *session, const char *path, const char *sysroot,
 			 struct ptm_error *err)
 {
+	char *copy = strdup(path);
+
+	if (copy == NULL || !ptm_vec_push(&session->paths, copy)) {
+		free(copy);
+		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
+	}
 	return ptm_space_add_maps(session->space, path, sysroot, err);
 }
 
@@ -205,42 +216,61 @@ int ptm_session_seal(struct ptm_session *session, struct ptm_error *err)
 	if (session->sealed)
 		return 0;
 	session->sealed = true;
-	for (size_t i = 0; i < session->spaces.n; i++)
+	/* What options name is mapped into every process. */
+	for (size_t i = 0; i < session->spaces.n; i++) {
+		PTM_TRY(ptm_space_overlay(session->spaces.v[i].space, session->space, err));
 		PTM_TRY(ptm_space_seal(session->spaces.v[i].space, err));
+	}
 	return ptm_space_seal(session->space, err);
+}
+
+/* The spaces whose images are listed, in order: that of the options if a stream lies in it, then
+ * the processes'. */
+static const struct ptm_space *listed_space(const struct ptm_session *session, size_t k,
+					    uint32_t *pid)
+{
+	*pid = 0;
+	if (session->spaces.n == 0 || session->has_plain)
+		k--;
+	if (k == SIZE_MAX)
+		return session->space;
+	if (k >= session->spaces.n)
+		return NULL;
+	*pid = session->spaces.v[k].pid;
+	return session->spaces.v[k].space;
 }
 
 size_t ptm_session_images(const struct ptm_session *session)
 {
-	size_t n = ptm_space_count(session->space);
+	const struct ptm_space *space;
+	uint32_t pid;
+	size_t n = 0;
 
-	for (size_t i = 0; i < session->spaces.n; i++)
-		n += ptm_space_count(session->spaces.v[i].space);
+	for (size_t k = 0; (space = listed_space(session, k, &pid)) != NULL; k++)
+		n += ptm_space_count(space);
 	return n;
 }
 
 size_t ptm_session_image_index(const struct ptm_session *session, const struct ptm_space *space,
 			       size_t i)
 {
-	if (space == session->space)
-		return i;
-	i += ptm_space_count(session->space);
-	for (size_t k = 0; session->spaces.v[k].space != space; k++)
-		i += ptm_space_count(session->spaces.v[k].space);
+	const struct ptm_space *other;
+	uint32_t pid;
+
+	for (size_t k = 0; (other = listed_space(session, k, &pid)) != NULL && other != space; k++)
+		i += ptm_space_count(other);
 	return i;
 }
 
 struct ptm_image_info ptm_session_image(const struct ptm_session *session, size_t i)
 {
-	const struct ptm_space *space = session->space;
+	const struct ptm_space *space;
 	struct ptm_mapping m;
 	uint32_t pid = 0;
+	size_t k = 0;
 
-	for (size_t k = 0; i >= ptm_space_count(space); k++) {
+	for (; i >= ptm_space_count(space = listed_space(session, k, &pid)); k++)
 		i -= ptm_space_count(space);
-		space = session->spaces.v[k].space;
-		pid = session->spaces.v[k].pid;
-	}
 	m = ptm_space_get(space, i);
 	return (struct ptm_image_info){.begin = m.begin,
 				       .end = m.end,
@@ -250,4 +280,34 @@ struct ptm_image_info ptm_session_image(const struct ptm_session *session, size_
 				       .wanted_id = m.wanted_id,
 				       .pid = pid,
 				       .found = m.data != NULL};
+}
+
+/* Is the file @path one of those that are read? */
+static bool is_same(const char *path, const struct stat *st)
+{
+	struct stat other;
+
+	return path != NULL && stat(path, &other) == 0 && other.st_dev == st->st_dev &&
+	       other.st_ino == st->st_ino;
+}
+
+bool ptm_session_reads(const struct ptm_session *session, const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) != 0)
+		return false;
+	for (size_t i = 0; i < ptm_sources_count(session->sources); i++) {
+		if (is_same(ptm_source_path(ptm_sources_get(session->sources, i)), &st))
+			return true;
+	}
+	for (size_t i = 0; i < session->paths.n; i++) {
+		if (is_same(session->paths.v[i], &st))
+			return true;
+	}
+	for (size_t i = 0; i < session->descs.n; i++) {
+		if (is_same(session->descs.v[i]->path, &st))
+			return true;
+	}
+	return ptm_space_has_file(session->space, st.st_dev, st.st_ino);
 }

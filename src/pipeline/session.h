@@ -25,8 +25,10 @@ struct ptm_session {
 	struct ptm_config config;
 	struct ptm_plan *plan;
 	struct ptm_sources *sources;
-	struct ptm_space *space;                    /* of the images that options name */
-	PTM_VEC(struct ptm_process_space) spaces;   /* owned; of bundles and captures */
+	struct ptm_space *space;                  /* of the images that options name */
+	PTM_VEC(struct ptm_process_space) spaces; /* owned; of bundles and captures */
+	PTM_VEC(char *) paths; /* owned; of files that options name and nothing else keeps */
+	bool has_plain;        /* a stream lies in `space` */
 	PTM_VEC(struct ptm_desc *) descs;           /* owned; of bundles and captures */
 	PTM_VEC(struct ptm_stream_context) streams; /* one a source */
 	bool sealed;

@@ -658,9 +658,44 @@ static int remove_dir(void **state)
 	return system(command);
 }
 
+/* Spaces beside each other share files, not mappings; what lies over a space hides what is there,
+ * and a file that is not there hides nothing. */
+static void test_beside(void **state)
+{
+	struct ptm_space *a = ptm_space_create(), *b = ptm_space_create_beside(a);
+	const char *one = put("one", "1111", 4), *two = put("two", "2222", 4);
+	const uint8_t *in_a, *in_b;
+	struct stat st;
+	size_t avail;
+
+	(void)state;
+	assert_int_equal(ptm_space_add_file(a, one, 0x1002, 4, 0, "", NULL), 0);
+	assert_int_equal(ptm_space_add_file(a, in_dir("gone"), 0x2000, 4, 0, "", NULL), 0);
+	assert_int_equal(ptm_space_add_file(b, two, 0x1000, 4, 0, "0123", NULL), 0);
+	assert_int_equal(ptm_space_add_file(b, one, 0x2000, 4, 0, "", NULL), 0);
+	assert_int_equal(ptm_space_overlay(b, a, NULL), 0);
+	assert_int_equal(ptm_space_seal(a, NULL), 0);
+	assert_int_equal(ptm_space_seal(b, NULL), 0);
+	assert_null(ptm_space_at(a, 0x1000, &avail));
+	in_a = ptm_space_at(a, 0x1002, &avail);
+	in_b = ptm_space_at(b, 0x1002, &avail);
+	assert_ptr_equal(in_a, in_b); /* one mapping of the file */
+	assert_int_equal(*ptm_space_at(b, 0x1001, &avail), '2');
+	assert_int_equal(avail, 1);
+	assert_int_equal(*ptm_space_at(b, 0x2000, &avail), '1');
+	assert_string_equal(ptm_space_get(b, 0).wanted_id, "0123");
+	assert_int_equal(stat(two, &st), 0);
+	assert_true(ptm_space_has_file(a, st.st_dev, st.st_ino));
+	assert_false(ptm_space_has_file(a, st.st_dev, st.st_ino + 1000000));
+	ptm_space_destroy(a);
+	assert_int_equal(*ptm_space_at(b, 0x1002, &avail), '1'); /* the files outlive @a */
+	ptm_space_destroy(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_beside),
 		cmocka_unit_test(test_elf64),
 		cmocka_unit_test(test_elf_base),
 		cmocka_unit_test(test_elf32),

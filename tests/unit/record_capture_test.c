@@ -492,7 +492,8 @@ static void compressed_trace_is_the_same(void **state)
 
 		assert_string_equal(string_of(&stream, "file"), "streams/tid1.pt.zst");
 		assert_int_equal(
-			ptm_hash_file(in_out("streams/tid1.pt.zst"), NULL, &digest, &bytes, NULL), 0);
+			ptm_hash_file(in_out("streams/tid1.pt.zst"), NULL, &digest, &bytes, NULL),
+			0);
 		assert_int_equal(bytes, small);
 		assert_int_equal(number_of(&stream, "bytes"), small);
 		assert_int_equal(number_of(&stream, "xxh3_64"), digest);
