@@ -272,6 +272,31 @@ static void call_to_the_next_is_not_pushed(void **state)
 	expect_tail(FLOW_AT, B(0x2d, 5, 0x10, 0x2d, 7, 0x10, 6));
 }
 
+/* All calls from one place, so the address alone does not tell what was forgotten: of 70 returns
+ * the first 64 are compressed (11 short TNTs, the last with four bits), the others are TIPs. */
+static void stack_is_64_deep(void **state)
+{
+	struct ptm_record_config config = plain();
+	struct ptm_enc *enc = begin_on(&config);
+	uint8_t tail[64];
+	size_t n = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 70; i++)
+		ptm_enc_call(enc, 0x401005, 0x402000);
+	for (unsigned i = 0; i < 70; i++)
+		ptm_enc_ret(enc, 0x401005);
+	end(enc);
+	for (unsigned i = 0; i < 10; i++)
+		tail[n++] = 0xfe; /* six times taken */
+	tail[n++] = 0x3e;         /* four times */
+	memcpy(tail + n, (const uint8_t[]){0x2d, 5, 0x10}, 3);
+	n += 3;
+	for (unsigned i = 0; i < 5; i++, n += 3)
+		memcpy(tail + n, (const uint8_t[]){0x2d, 5, 0x10}, 3);
+	expect_tail(FLOW_AT, tail, n);
+}
+
 static void stack_forgets_the_oldest(void **state)
 {
 	struct ptm_record_config config = plain();
@@ -530,6 +555,7 @@ int main(void)
 		cmocka_unit_test(ip_takes_the_shortest_form),
 		cmocka_unit_test(returns_are_compressed),
 		cmocka_unit_test(call_to_the_next_is_not_pushed),
+		cmocka_unit_test(stack_is_64_deep),
 		cmocka_unit_test(stack_forgets_the_oldest),
 		cmocka_unit_test(packets_off_empty_the_stack),
 		cmocka_unit_test(models_of_the_stack_must_agree),
