@@ -55,8 +55,7 @@ static int describe(struct ptm_blocks *blocks, struct ptm_block *block, const ui
 					"Cannot decode the instruction at 0x%" PRIx64
 					" that the program executes as QEMU does",
 					ip);
-		if (i > 0)
-			ptm_digest_add(&digest, block->last);
+		ptm_digest_add(&digest, ip);
 		block->kn = digest.kn;
 		block->b = digest.b;
 		block->last = ip;

@@ -55,8 +55,8 @@ struct ptm_enc {
 	unsigned bits;  /* code size */
 	unsigned known; /* the code size that MODE.Exec told since the last PSB, 0: none */
 	uint64_t last_ip;
-	uint64_t tnt;
-	unsigned ntnt, ntips;
+	struct ptm_enc_quick quick; /* its bits wait; oldest highest */
+	unsigned ntips;
 	uint64_t tips[DEFERRED_MAX];
 	struct stack sdm, ipt;
 
@@ -207,17 +207,18 @@ static void put_ip(struct ptm_enc *enc, unsigned op, uint64_t ip)
 /* The TNT bits, then the TIPs deferred behind them. */
 static void flush(struct ptm_enc *enc)
 {
-	uint64_t payload = (UINT64_C(1) << enc->ntnt) | enc->tnt;
+	uint64_t payload = (UINT64_C(1) << enc->quick.ntnt) | enc->quick.tnt;
 
-	if (enc->ntnt > 0) {
+	enc->quick.quiet = false;
+	if (enc->quick.ntnt > 0) {
 		put_cyc(enc);
-		if (enc->ntnt <= SHORT_TNT_BITS)
+		if (enc->quick.ntnt <= SHORT_TNT_BITS)
 			put(enc, (unsigned)payload << 1, 1, 0, 0);
 		else
 			put(enc, 0xa302, 2, payload, 6);
 	}
-	enc->tnt = 0;
-	enc->ntnt = 0;
+	enc->quick.tnt = 0;
+	enc->quick.ntnt = 0;
 	for (unsigned i = 0; i < enc->ntips; i++)
 		put_ip(enc, OP_TIP, enc->tips[i]);
 	enc->ntips = 0;
@@ -225,9 +226,9 @@ static void flush(struct ptm_enc *enc)
 
 static void put_bit(struct ptm_enc *enc, bool bit)
 {
-	enc->tnt = enc->tnt << 1 | bit;
-	enc->ntnt++;
-	if (enc->ntnt == (enc->cfg.tnt64 ? LONG_TNT_BITS : SHORT_TNT_BITS))
+	enc->quick.tnt = enc->quick.tnt << 1 | bit;
+	enc->quick.ntnt++;
+	if (enc->quick.ntnt == enc->quick.max)
 		flush(enc);
 }
 
@@ -342,6 +343,7 @@ struct ptm_enc *ptm_enc_create(const struct ptm_record_config *config, ptm_enc_w
 	enc->write_ctx = write_ctx;
 	enc->mark = mark;
 	enc->mark_ctx = mark_ctx;
+	enc->quick.max = config->tnt64 ? LONG_TNT_BITS : SHORT_TNT_BITS;
 	enc->rng = config->seed;
 	enc->cbr = PTM_RECORD_NOM_FREQ;
 	enc->tsc_fixed = UINT64_C(24000000000) << 16;
@@ -352,6 +354,11 @@ struct ptm_enc *ptm_enc_create(const struct ptm_record_config *config, ptm_enc_w
 	if (config->irq_period != 0)
 		enc->irq_left = draw_about(enc, config->irq_period);
 	return enc;
+}
+
+struct ptm_enc_quick *ptm_enc_quick(struct ptm_enc *enc)
+{
+	return &enc->quick;
 }
 
 void ptm_enc_destroy(struct ptm_enc *enc)
@@ -427,7 +434,7 @@ void ptm_enc_indirect(struct ptm_enc *enc, uint64_t target)
 		defer = (draw(enc) & 1) != 0;
 	enc->tips[enc->ntips++] = target;
 	/* Behind no bit there is nothing to wait for. */
-	if (!defer || enc->ntnt == 0 || enc->ntips == DEFERRED_MAX)
+	if (!defer || enc->quick.ntnt == 0 || enc->ntips == DEFERRED_MAX)
 		flush(enc);
 }
 
@@ -462,6 +469,7 @@ void ptm_enc_ret(struct ptm_enc *enc, uint64_t target)
 
 static void go_off(struct ptm_enc *enc)
 {
+	enc->quick.quiet = false;
 	enc->on = false;
 	empty_stacks(enc);
 }
@@ -569,12 +577,20 @@ static void place(struct ptm_enc *enc, uint64_t ip, uint64_t n, bool fresh)
 		begin_gap(enc);
 }
 
+static bool is_quiet(const struct ptm_enc *enc)
+{
+	return enc->on && !enc->lost && enc->psb_wait == 0 && !psb_is_due(enc) &&
+	       enc->cfg.timing == PTM_TIMING_NONE && enc->cfg.irq_period == 0 &&
+	       enc->cfg.ovf_period == 0;
+}
+
 void ptm_enc_point(struct ptm_enc *enc, uint64_t ip, uint64_t n)
 {
 	pass_16th(enc, n * CPI_16TH);
 	if (enc->on)
 		place(enc, ip, n, enc->fresh);
 	enc->fresh = false;
+	enc->quick.quiet = is_quiet(enc);
 }
 
 uint64_t ptm_enc_slack(const struct ptm_enc *enc)

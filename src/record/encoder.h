@@ -28,10 +28,23 @@ typedef void (*ptm_enc_mark_fn)(void *ctx, enum ptm_enc_mark mark, uint64_t offs
 
 struct ptm_enc;
 
+/* What a caller may do by itself, without a call of the encoder for each branch. */
+struct ptm_enc_quick {
+	/* Nothing but a branch can make a packet: as long as this is true no point is needed.
+	 * Whatever may change that makes it false; the next point finds out. */
+	bool quiet;
+	/* A conditional branch while quiet: append its bit (1: taken) if not the max-th. */
+	unsigned ntnt, max;
+	uint64_t tnt;
+};
+
 /* @config is copied; @mark may be NULL.  NULL when out of memory. */
 struct ptm_enc *ptm_enc_create(const struct ptm_record_config *config, ptm_enc_write_fn write,
 			       void *write_ctx, ptm_enc_mark_fn mark, void *mark_ctx);
 void ptm_enc_destroy(struct ptm_enc *enc);
+
+/* Borrowed from @enc. */
+struct ptm_enc_quick *ptm_enc_quick(struct ptm_enc *enc);
 
 /* The first PSB+, packets off. */
 void ptm_enc_start(struct ptm_enc *enc);

@@ -28,7 +28,8 @@ struct ptm_truth_line {
 };
 
 struct ptm_feed {
-	struct ptm_enc *enc; /* owned */
+	struct ptm_enc *enc;         /* owned */
+	struct ptm_enc_quick *quick; /* of it */
 	struct ptm_digest digest;
 	uint64_t limit;       /* instructions, 0: none */
 	uint64_t until;       /* instructions up to the next checkpoint, or the limit */

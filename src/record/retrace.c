@@ -159,7 +159,10 @@ int ptm_retrace_block(struct ptm_retrace *rt, uint32_t id)
 	const struct ptm_block *block = &rt->blocks->blocks.v[rt->pending];
 	int ret = 0;
 
-	if (rt->pending != 0)
+	if (rt->pending != 0 && rt->nsignals == 0 && block->kind == PTM_BLOCK_PLAIN &&
+	    next->n > 1 && may_follow(block, next->begin))
+		ret = full(rt, block, next->begin);
+	else if (rt->pending != 0)
 		ret = rt->nsignals > 0 ? retire_by_signal(rt, block, next)
 				       : retire(rt, block, next);
 	if (ret != 0)

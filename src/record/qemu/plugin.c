@@ -375,6 +375,7 @@ static struct ptm_qemu_ring *private_ring(void)
 	if (ring == NULL)
 		abort();
 	ring->base = ring->words;
+	begin_chunk(ring, 0);
 	return ring;
 }
 
