@@ -28,6 +28,10 @@ extern const struct cli_command cli_decode, cli_digest, cli_stat, cli_dump, cli_
 /* Print the causes of an error in one line, outermost first; returns the exit code. */
 int cli_fail(const struct ptm_error *err);
 
+/* Write out what stdio holds of standard output.  Returns 0, or the exit code after a failure,
+ * which is printed once. */
+int cli_flush(void);
+
 /* One line on standard error, "ptmill: ..." and a newline, in one write. */
 void cli_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

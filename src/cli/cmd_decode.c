@@ -45,9 +45,7 @@ static const struct argp argp = {
 	options,
 	parse,
 	"INPUT...",
-	"Print the instructions that a trace shows, in order, one a line.\v"
-	"An INPUT is a raw trace, plain or zstd-compressed, a perf.data file, or - for standard "
-	"input.",
+	"Print the instructions that a trace shows, in order, one a line.\v" CLI_INPUT_HELP,
 	children,
 	NULL,
 	NULL};

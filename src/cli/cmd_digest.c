@@ -41,7 +41,7 @@ static const struct argp argp = {options,
 				 "instructions and a digest of their "
 				 "addresses.\v"
 				 "Two decoders that print the same digest have seen the same "
-				 "instructions in the same order.",
+				 "instructions in the same order.\n\n" CLI_INPUT_HELP,
 				 children,
 				 NULL,
 				 NULL};

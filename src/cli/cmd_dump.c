@@ -16,15 +16,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-static const struct argp argp = {NULL,
-				 parse,
-				 "INPUT...",
-				 "Print the packets of traces, one a line: offset, name, payload.  "
-				 "Nothing is decoded, so no "
-				 "images are needed.",
-				 children,
-				 NULL,
-				 NULL};
+static const struct argp argp = {
+	NULL,
+	parse,
+	"INPUT...",
+	"Print the packets of traces, one a line: offset, name, payload.  "
+	"The flow is not followed, so no images are needed.\v" CLI_INPUT_HELP,
+	children,
+	NULL,
+	NULL};
 
 static struct ptm_sink *make_sink(const void *arg, struct ptm_error *err)
 {

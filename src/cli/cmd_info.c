@@ -4,6 +4,7 @@
  */
 #include "progress.h"
 #include "run.h"
+#include "signals.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -71,15 +72,19 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp argp = {options,
-				 parse,
-				 "[INPUT...]",
-				 "Print the streams of the inputs, the images that were given, and "
-				 "with --topology the placement "
-				 "of the workers.  Nothing is decoded.",
-				 children,
-				 NULL,
-				 NULL};
+static const struct argp argp = {
+	options,
+	parse,
+	"[INPUT...]",
+	"Print the streams of the inputs, the images that were given, and "
+	"with --topology the placement "
+	"of the workers.  The packets of the traces are read, but nothing is "
+	"decoded.\v"
+	"The share of an image is the part of the addresses in the packets "
+	"that lie in it.\n\n" CLI_INPUT_HELP,
+	children,
+	NULL,
+	NULL};
 
 static void print_streams(const struct ptm_session *session)
 {
@@ -110,7 +115,6 @@ static int print_images(struct ptm_session *session, const struct info *cmd, str
 	cli_meter_init(&meter, &cmd->opts);
 	run_options.progress = meter.is_on ? cli_meter_update : NULL;
 	run_options.ctx = &meter;
-	(void)fflush(stdout);
 	ret = ptm_session_run(session, sink, &run_options, &stats, err);
 	if (ret >= 0)
 		ret = ptm_sink_finish(sink, err);
@@ -119,35 +123,48 @@ static int print_images(struct ptm_session *session, const struct info *cmd, str
 	return ret;
 }
 
-static int print_contents(const struct info *cmd, struct ptm_error *err)
+/* Returns the exit code; messages are printed. */
+static int print_contents(const struct info *cmd)
 {
-	struct ptm_session *session = ptm_session_create(&cmd->opts.config, err);
-	int ret;
+	struct ptm_error err = {.code = PTM_E_OK};
+	struct ptm_session *session = ptm_session_create(&cmd->opts.config, &err);
+	struct cli_signals *signals = NULL;
+	int ret = -PTM_E_SYSTEM;
+	int sig, code = 0;
 
 	if (session == NULL)
-		return -(int)err->code;
-	ret = cli_session_fill(session, &cmd->opts, err);
+		return cli_fail(&err);
+	signals = cli_signals_create(session, NULL, &err);
+	if (signals != NULL)
+		ret = cli_session_fill(session, &cmd->opts, &err);
 	if (ret >= 0) {
+		cli_signals_arm(signals);
 		print_streams(session);
-		ret = print_images(session, cmd, err);
+		code = cli_flush();
 	}
+	if (ret >= 0 && code == 0)
+		ret = print_images(session, cmd, &err);
+	sig = cli_signals_destroy(signals);
 	ptm_session_destroy(session);
-	return ret;
+	if (ret >= 0)
+		return code;
+	return sig != 0 && err.code == PTM_E_CANCELED ? cli_stopped(sig, NULL) : cli_fail(&err);
 }
 
-static int print_topology(const struct info *cmd, struct ptm_error *err)
+static int print_topology(const struct info *cmd)
 {
+	struct ptm_error err = {.code = PTM_E_OK};
 	struct ptm_plan_config config = {.size = sizeof(config),
 					 .threads = cmd->opts.config.threads,
 					 .bind = cmd->opts.config.bind,
 					 .synthetic = cmd->synthetic,
 					 .xml = cmd->xml,
 					 .cpuset = cmd->cpuset};
-	struct ptm_plan *plan = ptm_plan_create(&config, err);
+	struct ptm_plan *plan = ptm_plan_create(&config, &err);
 	unsigned quota;
 
 	if (plan == NULL)
-		return -(int)err->code;
+		return cli_fail(&err);
 	quota = ptm_plan_quota(plan);
 	(void)printf("topology %s\n", ptm_plan_is_this_machine(plan)
 					      ? "this machine"
@@ -172,20 +189,14 @@ static int print_topology(const struct info *cmd, struct ptm_error *err)
 static int run(int argc, char **argv)
 {
 	struct info cmd = {.opts = {.inputs_optional = true}};
-	struct ptm_error err = {.code = PTM_E_OK};
 	int ret = cli_parse(&argp, argc, argv, 0, &cmd);
-	int e = 0;
 
-	if (ret != 0) {
-		cli_opts_fini(&cmd.opts);
-		return ret;
-	}
-	if (cmd.opts.ninputs > 0 || cmd.opts.nimages > 0)
-		e = print_contents(&cmd, &err);
-	if (e >= 0 && cmd.topology)
-		e = print_topology(&cmd, &err);
+	if (ret == 0 && (cmd.opts.ninputs > 0 || cmd.opts.nimages > 0))
+		ret = print_contents(&cmd);
+	if (ret == 0 && cmd.topology)
+		ret = print_topology(&cmd);
 	cli_opts_fini(&cmd.opts);
-	return e < 0 ? cli_fail(&err) : 0;
+	return ret;
 }
 
 const struct cli_command cli_info = {"info", "streams, images, placement of the workers", run};

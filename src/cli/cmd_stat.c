@@ -42,7 +42,8 @@ static const struct argp argp = {
 	"Decode traces and print figures: instructions, branches, packets, gaps, and where every "
 	"byte "
 	"of the input ended.\v"
-	"What the run cost stands under `run' in JSON, and on standard error otherwise.",
+	"What the run cost stands under `run' in JSON, and on standard error "
+	"otherwise.\n\n" CLI_INPUT_HELP,
 	children,
 	NULL,
 	NULL};

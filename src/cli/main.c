@@ -6,7 +6,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,12 +78,55 @@ static void print_version(FILE *out, struct argp_state *state)
 
 /* A full disk shows when the last buffer is written: for data the sinks see to it, this is for help
  * and tables. */
+int cli_flush(void)
+{
+	static int failed; /* exit code */
+	bool is_full;
+
+	if (failed != 0)
+		return failed;
+	errno = 0;
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return 0;
+	/* stdio keeps what it could not write, so that errno is of this attempt as a rule. */
+	is_full = errno == ENOSPC;
+	cli_say("Cannot write to standard output: %s", strerror(errno != 0 ? errno : EIO));
+	failed = ptm_err_exit_code(is_full ? PTM_E_NOSPACE : PTM_E_IO);
+	return failed;
+}
+
 static void close_stdout(void)
 {
-	if (fflush(stdout) == 0 && !ferror(stdout))
-		return;
-	cli_say("Cannot write to standard output: %s", strerror(errno));
-	_exit(CLI_EXIT_IO);
+	int failed = cli_flush();
+
+	if (failed != 0)
+		_exit(failed);
+}
+
+/* Images are mapped: a file that gets shorter below us takes its pages along.  Only what is
+ * async-signal-safe is allowed here. */
+static void on_lost_page(int sig, siginfo_t *info, void *context)
+{
+	static const char line[] =
+		"ptmill: An image or trace was cut while it was read, or its disk failed: leave "
+		"files alone while ptmill reads them, and run it again\n";
+
+	(void)context;
+	if (info->si_code == BUS_ADRERR) {
+		(void)!write(STDERR_FILENO, line, sizeof(line) - 1);
+		_exit(CLI_EXIT_IO);
+	}
+	/* Any other reason is a bug, or somebody's kill: die of it. */
+	(void)signal(sig, SIG_DFL);
+	(void)raise(sig);
+}
+
+static void catch_lost_pages(void)
+{
+	struct sigaction act = {.sa_sigaction = on_lost_page, .sa_flags = SA_SIGINFO};
+
+	(void)sigemptyset(&act.sa_mask);
+	(void)sigaction(SIGBUS, &act, NULL);
 }
 
 /* A file must not get the number of a closed standard stream: messages would end up in it. */
@@ -135,6 +180,7 @@ int main(int argc, char **argv)
 	const struct cli_command *command;
 
 	fill_std_fds();
+	catch_lost_pages();
 	(void)atexit(close_stdout);
 	argp_err_exit_status = CLI_EXIT_USAGE;
 	argp_program_version_hook = print_version;

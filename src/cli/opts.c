@@ -102,7 +102,7 @@ int cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, vo
 
 /* INPUT... and workers. */
 static const struct argp_option input_options[] = {
-	{"threads", 'j', "N", 0, "Decode with N workers (default: one a core that we may use)", 0},
+	{"threads", 'j', "N", 0, "Work with N workers (default: one a core that we may use)", 0},
 	{"bind", CLI_KEY_BIND, "HOW", 0,
 	 "Pin each worker to its core (auto, the default), or do not (none)", 0},
 	{0}};
@@ -314,7 +314,7 @@ static const struct argp_option run_options[] = {
 	 "Bytes of trace that a worker takes at a time; k, M, G may follow (default: by output)",
 	 1},
 	{"assume-sync", CLI_KEY_ASSUME_SYNC, "IP[/BITS]|off", 0,
-	 "Decode what precedes the first PSB, too: the flow stands at IP, in code of BITS bits "
+	 "Use what precedes the first PSB, too: the flow stands at IP, in code of BITS bits "
 	 "(default: 64), or tracing is off",
 	 1},
 	{"resync", CLI_KEY_RESYNC, "WHERE", 0,

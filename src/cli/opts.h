@@ -63,6 +63,12 @@ enum {
 	CLI_KEY_OWN = 0x200
 };
 
+/* What an INPUT may be: the end of a subcommand's help. */
+#define CLI_INPUT_HELP                                                                             \
+	"An INPUT is a capture (a directory that `ptmill record' wrote, or its capture.json), an " \
+	"LLDB trace bundle (its directory, or its trace.json), a raw trace (plain or "             \
+	"zstd-compressed), a perf.data file, or - for a raw trace on standard input."
+
 extern const struct argp cli_input_argp;  /* INPUT..., -j, --bind */
 extern const struct argp cli_decode_argp; /* images, engine, the recording machine */
 extern const struct argp cli_run_argp;    /* output, --strict, progress */

@@ -14,13 +14,27 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+/* A capture may have more streams than a process has files by default (1024). */
+static void raise_fd_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == limit.rlim_max)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 int cli_session_fill(struct ptm_session *session, const struct cli_opts *opts,
 		     struct ptm_error *err)
 {
 	int ret = 0;
 
+	raise_fd_limit();
 	for (size_t i = 0; i < opts->ninputs && ret >= 0; i++)
 		ret = ptm_session_add_input(session, opts->inputs[i], err);
 	for (size_t i = 0; i < opts->nimages && ret >= 0; i++) {
@@ -41,28 +55,36 @@ int cli_session_fill(struct ptm_session *session, const struct cli_opts *opts,
 	return ret;
 }
 
-/* The output takes the place of the file with its name when it is complete: that must not be an
- * input. */
-static int check_output(const struct cli_opts *opts, struct ptm_error *err)
+static bool is_stdin(const struct cli_opts *opts, const struct stat *st)
 {
-	struct stat out, in;
+	struct stat in;
 
-	if (opts->output == NULL || stat(opts->output, &out) < 0 || !S_ISREG(out.st_mode))
+	for (size_t i = 0; i < opts->ninputs; i++)
+		if (strcmp(opts->inputs[i], "-") == 0 && fstat(STDIN_FILENO, &in) == 0 &&
+		    in.st_dev == st->st_dev && in.st_ino == st->st_ino)
+			return true;
+	return false;
+}
+
+/* The output takes the place of the file with its name when it is complete: that must not be one
+ * that the session reads. */
+static int check_output(const struct ptm_session *session, const struct cli_opts *opts,
+			struct ptm_error *err)
+{
+	const char *output = opts->output;
+	struct stat st;
+
+	/* A device or FIFO is written to, not replaced. */
+	if (output == NULL || stat(output, &st) < 0 || !S_ISREG(st.st_mode) ||
+	    (!ptm_session_reads(session, output) && !is_stdin(opts, &st)))
 		return 0;
-	for (size_t i = 0; i < opts->ninputs; i++) {
-		if (stat(opts->inputs[i], &in) < 0 || in.st_dev != out.st_dev ||
-		    in.st_ino != out.st_ino)
-			continue;
-		err->code = PTM_E_USAGE;
-		err->ncauses = 1;
-		err->cause[0].where = __func__;
-		(void)snprintf(
-			err->cause[0].text, sizeof(err->cause[0].text),
-			"The output is one of the inputs: choose another name: path=\"%.160s\"",
-			opts->output);
-		return -PTM_E_USAGE;
-	}
-	return 0;
+	err->code = PTM_E_USAGE;
+	err->ncauses = 1;
+	err->cause[0].where = __func__;
+	(void)snprintf(err->cause[0].text, sizeof(err->cause[0].text),
+		       "The output is one of the inputs: choose another name: path=\"%.160s\"",
+		       output);
+	return -PTM_E_USAGE;
 }
 
 static int run_sink(const struct cli_job *job, struct ptm_session *session, struct cli_meter *meter,
@@ -114,20 +136,6 @@ static void summarize(const struct cli_job *job, size_t streams, const struct pt
 		stats->workers == 1 ? "" : "s");
 }
 
-static int report(const struct cli_job *job, const struct ptm_error *err, int sig)
-{
-	const char *output = job->opts->output;
-
-	if (err->code != PTM_E_CANCELED || sig == 0)
-		return cli_fail(err);
-	if (output == NULL)
-		cli_say("Stopped by SIG%s: the output is not complete", sigabbrev_np(sig));
-	else
-		cli_say("Stopped by SIG%s: nothing was written: path=\"%s\"", sigabbrev_np(sig),
-			output);
-	return ptm_err_exit_code(err->code);
-}
-
 int cli_run(const struct cli_job *job)
 {
 	const struct cli_opts *opts = job->opts;
@@ -143,22 +151,23 @@ int cli_run(const struct cli_job *job)
 	if (session == NULL)
 		return cli_fail(&err);
 	cli_meter_init(&meter, opts);
-	signals = cli_signals_create(session, &err);
+	signals = cli_signals_create(session, opts->output, &err);
 	if (signals == NULL)
 		goto out;
-	ret = check_output(opts, &err);
-	if (ret < 0)
-		goto out;
 	ret = cli_session_fill(session, opts, &err);
+	if (ret >= 0)
+		ret = check_output(session, opts, &err);
 	if (ret < 0)
 		goto out;
+	cli_signals_arm(signals);
 	ret = run_sink(job, session, &meter, &stats, &err);
 	streams = ptm_session_streams(session);
 out:
 	sig = cli_signals_destroy(signals);
 	ptm_session_destroy(session);
 	if (ret < 0)
-		return report(job, &err, sig);
+		return sig != 0 && err.code == PTM_E_CANCELED ? cli_stopped(sig, opts->output)
+							      : cli_fail(&err);
 	if (!opts->quiet)
 		summarize(job, streams, &stats);
 	return opts->strict && stats.gaps + stats.overflows > 0 ? CLI_EXIT_GAPS : 0;

@@ -11,10 +11,18 @@
 struct cli_signals;
 
 /* Begin to watch: the signals are blocked in this thread and those it starts later, and a thread of
- * its own waits for them.  The first one cancels @session (borrowed), the second one ends the
- * process.  Also ignores SIGPIPE. NULL and @err on failure.  Threads: call before others are
- * started. */
-struct cli_signals *cli_signals_create(struct ptm_session *session, struct ptm_error *err);
+ * its own waits for them.  Until cli_signals_arm() a signal does what cli_stopped() says and ends
+ * the process.  Also ignores SIGPIPE. NULL and @err on failure.  @session and @output (NULL:
+ * standard output) are borrowed.  Threads: call before others are started. */
+struct cli_signals *cli_signals_create(struct ptm_session *session, const char *output,
+				       struct ptm_error *err);
+
+/* An output is about to be made, which must not stay behind: from now on the first signal cancels
+ * the session, the second one ends the process. */
+void cli_signals_arm(struct cli_signals *signals);
+
+/* Print the line about a run that @sig stopped; returns the exit code. */
+int cli_stopped(int sig, const char *output);
 
 /* Stop watching; returns the signal that came, or 0.  Accepts NULL. */
 int cli_signals_destroy(struct cli_signals *signals);

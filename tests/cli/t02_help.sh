@@ -39,5 +39,5 @@ expect 0 "$versions" ""
 shown="ptmill --help >/dev/full"
 "$PTMILL" --help >/dev/full 2>.err
 code=$? out="" err=$(cat .err)
-expect 74 "" "ptmill: Cannot write to standard output: No space left on device"
+expect 75 "" "ptmill: Cannot write to standard output: No space left on device"
 finish
