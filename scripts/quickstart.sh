@@ -46,13 +46,13 @@ say "$first: its figures"
 echo "\$ $ptmill stat $first"
 "$ptmill" stat "$first"
 
-cat <<END
+step() { printf '  %-70s  %s\n' "$@"; }
 
-== done
-Installed what was missing, built $ptmill, decoded the captures in datasets/: every instruction is right.
-Next:
-  $ptmill help decode                           what decode can do
-  $ptmill dump $first | head                    the packets
-  $ptmill record -o /tmp/true -- /bin/true       a trace of your own, without PT hardware
-  scripts/test.sh                                                  all tests, with sanitizers
-END
+say "done"
+echo "Installed what was missing, built $ptmill, decoded the captures in datasets/: every instruction is right."
+echo "Next:"
+step "$ptmill help decode" "what decode can do"
+step "$ptmill dump $first | head" "the packets"
+step "$ptmill record -o /tmp/true -- /bin/true" "a trace of your own, without PT hardware"
+step "cmake --build --preset release && sudo cmake --install build/release" "ptmill, its manual pages, the library"
+step "scripts/test.sh" "all tests, with sanitizers"
