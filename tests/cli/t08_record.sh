@@ -5,7 +5,7 @@
 . "$SRC/tests/cli/lib.sh" || exit 1
 
 shown="ptmill record -- sh"
-"$PTMILL" record -o capture --max-instructions 3000 --psb-period 0x100 -- /bin/sh -c 'echo "$0 $1"; exit 3' -o x \
+"$PTMILL" record --backend step -o capture --max-instructions 3000 --psb-period 0x100 -- /bin/sh -c 'echo "$0 $1"; exit 3' -o x \
 	>.out 2>.err </dev/null
 code=$? out=$(cat .out) err=$(cat .err)
 if [ $code = 75 ] && [[ $err == *ptrace* ]]; then
@@ -41,7 +41,7 @@ same "exit code" "$code" 65
 like "standard error" "$err" 'ptmill: [^'$'\n'']*tid1\.pt[^'$'\n'']*'
 rm -r away
 
-run record -q --compress -o capture --max-instructions 3000 -- /bin/sh -c 'exit 3'
+run record -q --backend step --compress -o capture --max-instructions 3000 -- /bin/sh -c 'exit 3'
 same "exit code" "$code" 0
 like "the files" "$(ls capture/streams)" 'tid1\.pt\.zst'
 truth=$(awk '$1 == "instructions" { n = $2 } $1 == "digest" { d = $2 } END { print "instructions", n, "digest", d }' \
@@ -51,7 +51,7 @@ expect 0 "stream capture:tid1 $truth" ""
 
 # Asked to end, it asks the program to, and keeps what was recorded.
 shown="ptmill record -- sleep 600, and SIGTERM"
-"$PTMILL" record -o ended -- sleep 600 2>.err &
+"$PTMILL" record --backend step -o ended -- sleep 600 2>.err &
 recorder=$!
 until [ -e ended.tmp-$recorder ]; do sleep 0.1; done
 kill -TERM $recorder
@@ -62,10 +62,10 @@ run digest ended -q --strict
 same "exit code" "$code" 0
 rm -r ended
 
-run record -q -o capture -- true
+run record -q --backend step -o capture -- true
 same "exit code" "$code" 64
 like "standard error" "$err" 'ptmill: [^'$'\n'']*capture[^'$'\n'']*exists[^'$'\n'']*'
-run record -q -o other -- ./missing
+run record -q --backend step -o other -- ./missing
 same "exit code" "$code" 66
 like "standard error" "$err" 'ptmill: [^'$'\n'']*missing[^'$'\n'']*'
 nothing_but capture

@@ -69,6 +69,7 @@ static struct ptm_record_config config_of(uint64_t limit)
 	struct ptm_record_config config;
 
 	ptm_record_config_init(&config);
+	config.backend = PTM_RECORD_STEP;
 	config.psb_period = 256;
 	config.max_instructions = limit;
 	return config;
