@@ -11,8 +11,9 @@
 
 static const struct flow_case code = {
 	/* 00 six nops   06 je 0   08 call 20   0d nop   0e jmp 0   10 jmp .   12 syscall
-	 * 14 jmp *rax   20 nop   21 ret */
-	.code = "@0 909090909090 74f8 e813000000 90 ebf0 ebfe 0f05 ffe0 @20 90 c3"};
+	 * 14 jmp *rax   20 nop   21 ret
+	 * 30 nop   31 aaa, which 64-bit code does not have   32 je 30 */
+	.code = "@0 909090909090 74f8 e813000000 90 ebf0 ebfe 0f05 ffe0 @20 90 c3 @30 90 37 74fc"};
 #define ONCE "0 1 2 3 4 5 6 "
 
 static struct flow_env env;
@@ -62,6 +63,15 @@ static void test_seam_error(void **state)
 	check("psb+0 T psb+20 tip:4", ONCE "[gap seam +0 @6 >20] 20 21");
 	/* `jmp .` never arrives. */
 	check("psb+10 psb+20", "[gap seam +0 @10 >20]");
+}
+
+/* To libipt any byte is an instruction.  What our own decoder does not know ends the flow, for
+ * sinks could not expand it; what is before it counts. */
+static void test_no_code(void **state)
+{
+	(void)state;
+	check("psb+30 T N psb+5 T", "30 [gap bad insn +1 @31] 5 6");
+	check("psb+30 psb+32 N psb+5 T", "30 [gap bad insn +0 @31] 32 [gap seam +0 @34 >5] 5 6");
 }
 
 /* No walk when tracing is off, and a FUP in PSB+ does not prove that it is on (BDM70). */
@@ -157,10 +167,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_seam),        cmocka_unit_test(test_seam_error),
-		cmocka_unit_test(test_no_seam),     cmocka_unit_test(test_overflow),
-		cmocka_unit_test(test_no_psbend),   cmocka_unit_test(test_gaps),
-		cmocka_unit_test(test_flow_errors), cmocka_unit_test(test_end_of_data),
-		cmocka_unit_test(test_cpu),
+		cmocka_unit_test(test_no_code),     cmocka_unit_test(test_no_seam),
+		cmocka_unit_test(test_overflow),    cmocka_unit_test(test_no_psbend),
+		cmocka_unit_test(test_gaps),        cmocka_unit_test(test_flow_errors),
+		cmocka_unit_test(test_end_of_data), cmocka_unit_test(test_cpu),
 	};
 
 	return cmocka_run_group_tests_name("flow_ipt", tests, setup, teardown);
