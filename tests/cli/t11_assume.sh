@@ -25,6 +25,12 @@ expect 0 "[gap class=no-sync offset=0x0 bytes=500]" ""
 run digest -q --strict none.pt "${images[@]}" --assume-sync 0x401205
 same "exit code" "$code" 0
 like "instructions" "$out" 'stream none\.pt instructions [1-9][0-9]+ digest 0x[0-9a-f]{16}'
+# The first addresses are compressed against the IP that is assumed.
+run dump -q "$trace"
+wanted=$(echo "$out" | sed -n '/tip.pge/,$p' | sed 1d | head -n 300 | cut -c17-)
+run dump -q on.pt --assume-sync 0x401205
+same "the packets" "$(echo "$out" | head -n 300 | cut -c17-)" "$wanted"
+[[ $wanted == *"1: 000000000040"* ]] || fail "no compressed address in it"
 # Every byte is accounted for.
 run stat -q none.pt "${images[@]}" --assume-sync 0x401205
 like "accounting" "$out" '.* size of the trace +500, every byte is accounted for'
