@@ -19,7 +19,9 @@ extern "C" {
 enum ptm_record_backend {
 	PTM_RECORD_AUTO = 0, /* the best one that works here */
 	PTM_RECORD_STEP = 1, /* single-steps the program by ptrace: slow, needs nothing */
-	PTM_RECORD_QEMU = 2  /* runs it under qemu-user, with a plugin of ours */
+	PTM_RECORD_QEMU = 2, /* runs it under qemu-user, with a plugin of ours */
+	PTM_RECORD_PERF = 3  /* `perf record`, on a CPU with Intel PT: first thread only, no truth;
+				what shapes packets is not heeded */
 };
 
 /* When a near return is one TNT bit instead of a TIP. */

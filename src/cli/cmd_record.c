@@ -34,7 +34,8 @@ struct record {
 static const struct argp_option options[] = {
 	{"output", 'o', "CAPTURE", 0, "Directory to make; it must not exist", 0},
 	{"backend", KEY_BACKEND, "NAME", 0,
-	 "How to record: qemu (qemu-user and a plugin), step (single-stepping: slow, works "
+	 "How to record: perf (on a CPU with Intel PT), qemu (qemu-user and a plugin), step "
+	 "(single-stepping: slow, works "
 	 "everywhere), or auto (the best that works here, the default)",
 	 0},
 	{"max-instructions", KEY_MAX_INSTRUCTIONS, "N", 0,
@@ -60,7 +61,7 @@ static const struct argp_option options[] = {
 static error_t parse_choice(int key, const char *arg, const struct argp_state *state,
 			    struct ptm_record_config *config)
 {
-	static const char *const backends[] = {"auto", "step", "qemu", NULL};
+	static const char *const backends[] = {"auto", "step", "qemu", "perf", NULL};
 	static const char *const ret_comps[] = {"on", "sdm", "off", NULL};
 	static const char *const timings[] = {"none", "tsc", "mtc", "cyc", NULL};
 	static const char *const tips[] = {"flush", "defer", "mixed", NULL};
@@ -234,7 +235,11 @@ static int run(int argc, char **argv)
 	cmd.config.warn = warn;
 	if (ptm_record(&cmd.config, cmd.command, cmd.output, &result, &err) < 0)
 		return cli_fail(&err);
-	if (!cmd.quiet)
+	if (!cmd.quiet && result.backend == PTM_RECORD_PERF)
+		cli_say("%s by perf, %.2f s, exit code %d: %s",
+			cli_bytes(result.trace_bytes, bytes, sizeof(bytes)), result.seconds,
+			result.exit_code, cmd.output);
+	else if (!cmd.quiet)
 		cli_say("%" PRIu64 " instructions, %s, %" PRIu64 " PSBs, %" PRIu64
 			" gaps, %.2f s, exit code %d: %s",
 			result.instructions, cli_bytes(result.trace_bytes, bytes, sizeof(bytes)),

@@ -12,6 +12,7 @@
 #include "os/zst_write.h"
 #include "record/images.h"
 
+#include <cpuid.h>
 #include <errno.h>
 #include <ftw.h>
 #include <inttypes.h>
@@ -54,6 +55,11 @@ static char *path_of(const struct ptm_capture *cap, const char *name)
 	char *path;
 
 	return asprintf(&path, "%s/%s", cap->tmp, name) < 0 ? NULL : path;
+}
+
+char *ptm_capture_temp(const struct ptm_capture *cap, const char *name)
+{
+	return path_of(cap, name);
 }
 
 enum { NAME_SIZE = 64 };
@@ -351,8 +357,31 @@ static struct ptm_json *json_of_stream(const struct ptm_cap_stream *stream)
 	ptm_json_set_str(json, "file", name);
 	ptm_json_set_u64(json, "bytes", stream->bytes);
 	ptm_json_set_hex(json, "xxh3_64", stream->digest);
-	truth_file(stream, name);
-	ptm_json_set_str(json, "truth", name);
+	if (stream->feed != NULL) {
+		truth_file(stream, name);
+		ptm_json_set_str(json, "truth", name);
+	}
+	return json;
+}
+
+/* The CPU that recorded, for its errata; SDM vol. 2, CPUID. */
+static struct ptm_json *json_of_cpu(void)
+{
+	unsigned a = 0, b = 0, c = 0, d = 0, family, model;
+	struct ptm_json *json = ptm_json_object();
+	char vendor[13] = "";
+
+	(void)__get_cpuid(0, &a, &b, &c, &d);
+	memcpy(vendor, &b, 4);
+	memcpy(vendor + 4, &d, 4);
+	memcpy(vendor + 8, &c, 4);
+	(void)__get_cpuid(1, &a, &b, &c, &d);
+	family = (a >> 8 & 0xf) == 0xf ? 0xf + (a >> 20 & 0xff) : a >> 8 & 0xf;
+	model = (a >> 4 & 0xf) | (family == 6 || family >= 0xf ? a >> 12 & 0xf0 : 0);
+	ptm_json_set_str(json, "vendor", vendor);
+	ptm_json_set_u64(json, "family", family);
+	ptm_json_set_u64(json, "model", model);
+	ptm_json_set_u64(json, "stepping", a & 0xf);
 	return json;
 }
 
@@ -364,7 +393,9 @@ static struct ptm_json *describe(const struct ptm_capture *cap)
 
 	ptm_json_set_str(json, "format", "ptmill-capture");
 	ptm_json_set_u64(json, "version", 1);
-	if (cap->config.timing != PTM_TIMING_NONE)
+	if (cap->config.backend == PTM_RECORD_PERF)
+		ptm_json_set(json, "cpu", json_of_cpu());
+	else if (cap->config.timing != PTM_TIMING_NONE)
 		ptm_json_set(json, "clocks", json_of_clocks(&cap->config));
 	ptm_json_append(processes, json_of_process(cap));
 	ptm_json_set(json, "processes", processes);
@@ -409,7 +440,8 @@ int ptm_capture_commit(struct ptm_capture *cap)
 	if (cap->streams.n > 0)
 		qsort(cap->streams.v, cap->streams.n, sizeof(struct ptm_cap_stream *), by_number);
 	for (size_t i = 0; i < cap->streams.n; i++)
-		PTM_TRY(write_truth(cap, cap->streams.v[i]));
+		if (cap->streams.v[i]->feed != NULL)
+			PTM_TRY(write_truth(cap, cap->streams.v[i]));
 	PTM_TRY(ptm_images_settle(&cap->images));
 	json = describe(cap);
 	ret = write_json(cap, json);

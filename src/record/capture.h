@@ -25,8 +25,11 @@ struct ptm_capture *ptm_capture_create(const char *out_dir, const struct ptm_rec
 /* Remove what was not committed, free.  NULL is allowed. */
 void ptm_capture_destroy(struct ptm_capture *cap);
 
-/* A stream for thread @number, whose truth @feed will tell; it stays where it is, borrowed, until
- * the commit.  NULL and the capture's error on failure. */
+/* The path of @name in the capture while it is written; to be freed.  NULL when out of memory. */
+char *ptm_capture_temp(const struct ptm_capture *cap, const char *name);
+
+/* A stream for thread @number, whose truth @feed (NULL: nobody) will tell; it stays where it is,
+ * borrowed, until the commit.  NULL and the capture's error on failure. */
 struct ptm_cap_stream *ptm_capture_stream(struct ptm_capture *cap, uint32_t number,
 					  const struct ptm_feed *feed);
 

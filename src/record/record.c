@@ -6,6 +6,7 @@
 
 #include "record/capture.h"
 #include "record/feed.h"
+#include "record/perf.h"
 #include "record/qemu.h"
 #include "record/step.h"
 
@@ -34,7 +35,7 @@ static int take_config(struct ptm_record_config *own, const struct ptm_record_co
 	if (config->size < offsetof(struct ptm_record_config, backend))
 		return PTM_FAIL(err, PTM_E_USAGE, "Cannot record: the configuration has no size");
 	memcpy(own, config, config->size < sizeof(*own) ? config->size : sizeof(*own));
-	if ((unsigned)own->backend > PTM_RECORD_QEMU)
+	if ((unsigned)own->backend > PTM_RECORD_PERF)
 		return PTM_FAIL(err, PTM_E_USAGE, "Cannot record: no such back end");
 	if ((unsigned)own->ret_comp > PTM_RET_COMP_OFF || (unsigned)own->timing > PTM_TIMING_CYC ||
 	    (unsigned)own->tips > PTM_TIPS_MIXED)
@@ -143,12 +144,37 @@ static int record_qemu(const struct ptm_record_config *config, char *const argv[
 	return ret;
 }
 
+static int record_perf(char *const argv[], struct ptm_capture *cap,
+		       struct ptm_record_result *result, struct ptm_error *err)
+{
+	PTM_TRY(ptm_perf_run(argv, cap, &result->exit_code, &result->trace_bytes, err));
+	return ptm_capture_commit(cap);
+}
+
+static int record(const struct ptm_record_config *config, char *const argv[],
+		  struct ptm_capture *cap, struct ptm_record_result *result, struct ptm_error *err)
+{
+	switch (config->backend) {
+	case PTM_RECORD_QEMU:
+		return record_qemu(config, argv, cap, result, err);
+	case PTM_RECORD_PERF:
+		return record_perf(argv, cap, result, err);
+	case PTM_RECORD_AUTO:
+	case PTM_RECORD_STEP:
+		break;
+	}
+	return record_steps(config, argv, cap, result, err);
+}
+
 /* The best back end that works here. */
 static void choose(struct ptm_record_config *config)
 {
 	if (config->backend != PTM_RECORD_AUTO)
 		return;
-	config->backend = ptm_qemu_is_there() ? PTM_RECORD_QEMU : PTM_RECORD_STEP;
+	if (ptm_perf_is_there())
+		config->backend = PTM_RECORD_PERF;
+	else
+		config->backend = ptm_qemu_is_there() ? PTM_RECORD_QEMU : PTM_RECORD_STEP;
 	if (config->backend == PTM_RECORD_STEP && config->warn != NULL)
 		config->warn(config->warn_ctx, "qemu-user is not installed: the program is "
 					       "single-stepped, which is slow");
@@ -170,13 +196,12 @@ PTM_API int ptm_record(const struct ptm_record_config *config, char *const argv[
 	PTM_TRY(take_config(&own, config, err));
 	if (argv == NULL || argv[0] == NULL)
 		return PTM_FAIL(err, PTM_E_USAGE, "Cannot record: no program given");
+	choose(&own);
 	cap = ptm_capture_create(out_dir, &own, err);
 	if (cap == NULL)
 		return -(int)err->code;
-	choose(&own);
 	r.backend = own.backend;
-	ret = (own.backend == PTM_RECORD_QEMU ? record_qemu : record_steps)(&own, argv, cap, &r,
-									    err);
+	ret = record(&own, argv, cap, &r, err);
 	r.seconds = now() - begin;
 	if (ret == 0 && result != NULL)
 		fill_result(result, &r);

@@ -27,7 +27,7 @@ for lib in libc6 libipt2 libzydis libcapstone libhwloc libzstd libelf libjson-c;
 done
 
 dpkg-deb -x "${deb[0]}" "$tmp/root"
-want=(bin/ptmill lib/libptmill.a lib/libptmill.so lib/libptmill.so.0 include/ptmill/ptmill.h
+want=(bin/ptmill lib/ptmill/ptmill-qemu.so lib/libptmill.a lib/libptmill.so lib/libptmill.so.0 include/ptmill/ptmill.h
 	include/ptmill/version.h lib/pkgconfig/ptmill.pc lib/cmake/ptmill/ptmillConfig.cmake
 	lib/cmake/ptmill/ptmillConfigVersion.cmake lib/cmake/ptmill/ptmillTargets.cmake
 	share/doc/ptmill/LICENSE share/doc/ptmill/CHANGELOG.md)
@@ -45,6 +45,6 @@ for header in "$SRC"/include/ptmill/*.h; do
 done
 # Nothing but what belongs there.
 (cd "$tmp/root" && find . -type f) | grep -vE \
-	'^\./usr/(bin/ptmill|lib/(libptmill\.|pkgconfig/|cmake/ptmill/)|include/ptmill/|share/(doc/ptmill|man)/)' &&
+	'^\./usr/(bin/ptmill|lib/(libptmill\.|ptmill/ptmill-qemu\.so|pkgconfig/|cmake/ptmill/)|include/ptmill/|share/(doc/ptmill|man)/)' &&
 	fail "the package has files that it should not have"
 "$tmp/root/usr/bin/ptmill" --version
