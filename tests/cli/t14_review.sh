@@ -84,7 +84,7 @@ same "exit code" $? 75
 same "files of outputs" "$(find . -name 'result*')" ""
 # A writer that comes later.
 shown="ptmill digest fifo, then cat >fifo"
-{ sleep 0.5 && cat trace.pt >fifo; } &
+{ sleep 0.5 && timeout 60 sh -c 'cat trace.pt >fifo'; } &
 timeout 60 "$PTMILL" digest -q fifo "${images[@]}" >.out
 same "exit code" $? 0
 same "the digest" "$(cat .out)" "stream fifo $truth"
