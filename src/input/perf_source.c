@@ -81,7 +81,7 @@ static int add_piece(struct ptm_sources *sources, struct ptm_file *file, struct 
 		     const struct ptm_perf_aux *aux, struct ptm_error *err)
 {
 	struct ptm_piece piece = {.file_offset = aux->file_offset, .size = aux->size};
-	struct buffer *b;
+	struct buffer *b = NULL;
 
 	PTM_TRY(find_buffer(buffers, aux, &b, err));
 	if (aux->size == 0 && aux->missing == 0)
