@@ -376,8 +376,19 @@ bool ptm_enc_is_lost(const struct ptm_enc *enc)
 	return enc->lost;
 }
 
-void ptm_enc_start(struct ptm_enc *enc)
+uint64_t ptm_enc_cycles(const struct ptm_enc *enc)
 {
+	return enc->cycles_16th / 16;
+}
+
+void ptm_enc_start(struct ptm_enc *enc, uint64_t cycles)
+{
+	/* At the nominal frequency, a cycle is a tick. */
+	enc->cycles_16th = cycles * 16;
+	enc->cycles_sent = cycles;
+	enc->tsc_fixed += cycles << 16;
+	enc->mtc = tsc(enc) / TICKS_A_CRYSTAL >> enc->cfg.mtc_freq;
+	enc->next_cbr += cycles;
 	put_psb(enc, 0);
 }
 

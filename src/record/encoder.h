@@ -46,8 +46,11 @@ void ptm_enc_destroy(struct ptm_enc *enc);
 /* Borrowed from @enc. */
 struct ptm_enc_quick *ptm_enc_quick(struct ptm_enc *enc);
 
-/* The first PSB+, packets off. */
-void ptm_enc_start(struct ptm_enc *enc);
+/* The first PSB+, packets off, @cycles core cycles after time began. */
+void ptm_enc_start(struct ptm_enc *enc, uint64_t cycles);
+
+/* Core cycles since time began. */
+uint64_t ptm_enc_cycles(const struct ptm_enc *enc);
 
 /* Packets go on at @ip, in code of @bits 64, 32 or 16: MODE.Exec if the decoder cannot know,
  * TIP.PGE. */

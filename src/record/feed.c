@@ -57,7 +57,7 @@ static void set_until(struct ptm_feed *feed)
 }
 
 int ptm_feed_init(struct ptm_feed *feed, const struct ptm_record_config *config,
-		  ptm_enc_write_fn write, void *ctx)
+		  ptm_enc_write_fn write, void *ctx, uint64_t cycles)
 {
 	*feed = (struct ptm_feed){.digest = PTM_DIGEST_EMPTY, .limit = config->max_instructions};
 	feed->enc = ptm_enc_create(config, write, ctx, on_mark, feed);
@@ -65,7 +65,7 @@ int ptm_feed_init(struct ptm_feed *feed, const struct ptm_record_config *config,
 		return -PTM_E_NOMEM;
 	feed->quick = ptm_enc_quick(feed->enc);
 	set_until(feed);
-	ptm_enc_start(feed->enc);
+	ptm_enc_start(feed->enc, cycles);
 	return 0;
 }
 

@@ -40,9 +40,9 @@ struct ptm_feed {
 	PTM_VEC(struct ptm_truth_line) truth; /* owned */
 };
 
-/* Returns 0 or -PTM_E_NOMEM. */
+/* The trace begins at @cycles (encoder.h).  Returns 0 or -PTM_E_NOMEM. */
 int ptm_feed_init(struct ptm_feed *feed, const struct ptm_record_config *config,
-		  ptm_enc_write_fn write, void *ctx);
+		  ptm_enc_write_fn write, void *ctx, uint64_t cycles);
 void ptm_feed_fini(struct ptm_feed *feed);
 
 /* A ptm_flow_sink event function; @ctx is the feed. */

@@ -114,7 +114,11 @@ static int take_log(struct ptm_qemu *q)
 static struct thread *begin_thread(struct ptm_qemu *q, uint32_t number)
 {
 	struct thread *th = calloc(1, sizeof(*th));
+	uint64_t cycles = 0;
 
+	/* As far as the first thread is: the streams share a clock. */
+	if (q->threads.n > 0)
+		cycles = ptm_enc_cycles(q->threads.v[0]->feed.enc);
 	if (th == NULL || !ptm_vec_push(&q->threads, th)) {
 		free(th);
 		(void)no_memory(q);
@@ -123,7 +127,7 @@ static struct thread *begin_thread(struct ptm_qemu *q, uint32_t number)
 	th->stream = ptm_capture_stream(q->cap, number, &th->feed);
 	if (th->stream == NULL)
 		return NULL;
-	if (ptm_feed_init(&th->feed, q->config, ptm_capture_write, th->stream) < 0) {
+	if (ptm_feed_init(&th->feed, q->config, ptm_capture_write, th->stream, cycles) < 0) {
 		(void)no_memory(q);
 		return NULL;
 	}

@@ -104,7 +104,7 @@ static int record_steps(const struct ptm_record_config *config, char *const argv
 
 	if (stream == NULL)
 		return -(int)err->code;
-	PTM_TRY(ptm_feed_init(&rec.feed, config, ptm_capture_write, stream));
+	PTM_TRY(ptm_feed_init(&rec.feed, config, ptm_capture_write, stream, 0));
 	ret = ptm_step_run(argv, &sink, config->pass_on, &result->exit_code, err);
 	if (ret == 0)
 		ret = ptm_feed_finish(&rec.feed);

@@ -72,7 +72,7 @@ static struct ptm_enc *begin(const struct ptm_record_config *config)
 	memset(&out, 0, sizeof(out));
 	enc = ptm_enc_create(config, write_out, &out, mark, &out);
 	assert_non_null(enc);
-	ptm_enc_start(enc);
+	ptm_enc_start(enc, 0);
 	return enc;
 }
 
