@@ -135,10 +135,11 @@ PTM_API void ptm_session_cancel(struct ptm_session *session);
 PTM_API const struct ptm_plan *ptm_session_plan(const struct ptm_session *session);
 
 struct ptm_stream_info {
-	const char *name; /* as in the digest's lines */
-	const char *path; /* file it comes from */
-	uint64_t bytes;   /* 0: not known in advance */
-	bool seekable;    /* a regular, uncompressed file */
+	const char *name;  /* as in the digest's lines */
+	const char *path;  /* file it comes from */
+	const char *truth; /* file of what was executed, NULL if a capture does not name one */
+	uint64_t bytes;    /* 0: not known in advance */
+	bool seekable;     /* a regular, uncompressed file */
 };
 PTM_API size_t ptm_session_streams(const struct ptm_session *session);
 PTM_API struct ptm_stream_info ptm_session_stream(const struct ptm_session *session, size_t i);

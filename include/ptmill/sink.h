@@ -56,6 +56,16 @@ struct ptm_session;
 PTM_API struct ptm_sink *ptm_sink_preflight_create(const struct ptm_session *session,
 						   const char *path, struct ptm_error *err);
 
+/* Compare each stream with the truth that the recorder wrote: `stream NAME as recorded: ...` or
+ * `stream NAME differs:
+ * ...` and where.  @truth: the file of truths (borrowed), NULL for those that captures name.
+ * @session is borrowed until the sink is destroyed.  ptm_sink_verify_wrong() is the number of
+ * streams that differ, after the run. */
+PTM_API struct ptm_sink *ptm_sink_verify_create(const struct ptm_session *session,
+						const char *truth, const char *path,
+						struct ptm_error *err);
+PTM_API size_t ptm_sink_verify_wrong(const struct ptm_sink *sink);
+
 /* Write what is left and put the output in its place.  Call once, after a run that succeeded. */
 PTM_API int ptm_sink_finish(struct ptm_sink *sink, struct ptm_error *err);
 

@@ -12,9 +12,10 @@
 
 #include <argp.h>
 
-#define CLI_EXIT_GAPS  3  /* --strict, and the trace has gaps */
-#define CLI_EXIT_USAGE 64 /* as ptm_err_exit_code(PTM_E_USAGE) */
-#define CLI_EXIT_IO    74 /* as ptm_err_exit_code(PTM_E_IO) */
+#define CLI_EXIT_DIFFERS 1  /* verify, and a stream is not what was recorded */
+#define CLI_EXIT_GAPS    3  /* --strict, and the trace has gaps */
+#define CLI_EXIT_USAGE   64 /* as ptm_err_exit_code(PTM_E_USAGE) */
+#define CLI_EXIT_IO      74 /* as ptm_err_exit_code(PTM_E_IO) */
 
 struct cli_command {
 	const char *name;
@@ -23,7 +24,8 @@ struct cli_command {
 	int (*run)(int argc, char **argv);
 };
 
-extern const struct cli_command cli_decode, cli_digest, cli_stat, cli_dump, cli_info, cli_record;
+extern const struct cli_command cli_decode, cli_digest, cli_stat, cli_dump, cli_info, cli_record,
+	cli_verify;
 
 /* Print the causes of an error in one line, outermost first; returns the exit code. */
 int cli_fail(const struct ptm_error *err);

@@ -50,11 +50,13 @@ static const struct argp argp = {
 	NULL,
 	NULL};
 
-static struct ptm_sink *make_sink(const void *arg, struct ptm_error *err)
+static struct ptm_sink *make_sink(void *arg, const struct ptm_session *session,
+				  struct ptm_error *err)
 {
 	const struct decode *cmd = arg;
 	struct ptm_text_config config = {.size = sizeof(config), .no_disasm = cmd->no_disasm};
 
+	(void)session;
 	return ptm_sink_text_create(&config, cmd->opts.output, err);
 }
 

@@ -46,10 +46,12 @@ static const struct argp argp = {options,
 				 NULL,
 				 NULL};
 
-static struct ptm_sink *make_sink(const void *arg, struct ptm_error *err)
+static struct ptm_sink *make_sink(void *arg, const struct ptm_session *session,
+				  struct ptm_error *err)
 {
 	const struct digest *cmd = arg;
 
+	(void)session;
 	return ptm_sink_digest_create(cmd->every, cmd->opts.output, err);
 }
 

@@ -26,10 +26,12 @@ static const struct argp argp = {
 	NULL,
 	NULL};
 
-static struct ptm_sink *make_sink(const void *arg, struct ptm_error *err)
+static struct ptm_sink *make_sink(void *arg, const struct ptm_session *session,
+				  struct ptm_error *err)
 {
 	const struct cli_opts *opts = arg;
 
+	(void)session;
 	return ptm_sink_dump_create(opts->output, err);
 }
 

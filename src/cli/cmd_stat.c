@@ -48,11 +48,20 @@ static const struct argp argp = {
 	NULL,
 	NULL};
 
-static struct ptm_sink *make_sink(const void *arg, struct ptm_error *err)
+static struct ptm_sink *make_sink(void *arg, const struct ptm_session *session,
+				  struct ptm_error *err)
 {
 	const struct stat_cmd *cmd = arg;
 
+	(void)session;
 	return ptm_sink_stat_create(cmd->json, cmd->opts.output, err);
+}
+
+static int tell_run(void *arg, struct ptm_sink *sink, const struct ptm_run_stats *stats)
+{
+	(void)arg;
+	ptm_sink_stat_run(sink, stats);
+	return 0;
 }
 
 static int run(int argc, char **argv)
@@ -64,7 +73,7 @@ static int run(int argc, char **argv)
 
 	/* Without JSON the summary says what the run cost. */
 	if (cmd.json)
-		job.after = ptm_sink_stat_run;
+		job.after = tell_run;
 	if (ret == 0)
 		ret = cli_run(&job);
 	cli_opts_fini(&cmd.opts);

@@ -88,13 +88,13 @@ static int check_output(const struct ptm_session *session, const struct cli_opts
 }
 
 static int run_sink(const struct cli_job *job, struct ptm_session *session, struct cli_meter *meter,
-		    struct ptm_run_stats *stats, struct ptm_error *err)
+		    struct ptm_run_stats *stats, int *code, struct ptm_error *err)
 {
 	struct ptm_run_options options = {.size = sizeof(options),
 					  .progress = meter->is_on ? cli_meter_update : NULL,
 					  .warn = cli_meter_warn,
 					  .ctx = meter};
-	struct ptm_sink *sink = job->make_sink(job->cmd, err);
+	struct ptm_sink *sink = job->make_sink(job->cmd, session, err);
 	int ret;
 
 	if (sink == NULL)
@@ -102,7 +102,7 @@ static int run_sink(const struct cli_job *job, struct ptm_session *session, stru
 	ret = ptm_session_run(session, sink, &options, stats, err);
 	if (ret >= 0) {
 		if (job->after != NULL)
-			job->after(sink, stats);
+			*code = job->after(job->cmd, sink, stats);
 		ret = ptm_sink_finish(sink, err);
 	}
 	ptm_sink_destroy(sink);
@@ -145,7 +145,7 @@ int cli_run(const struct cli_job *job)
 	struct cli_signals *signals = NULL;
 	struct cli_meter meter;
 	size_t streams = 0;
-	int ret = -PTM_E_SYSTEM;
+	int ret = -PTM_E_SYSTEM, code = 0;
 	int sig;
 
 	if (session == NULL)
@@ -160,7 +160,7 @@ int cli_run(const struct cli_job *job)
 	if (ret < 0)
 		goto out;
 	cli_signals_arm(signals);
-	ret = run_sink(job, session, &meter, &stats, &err);
+	ret = run_sink(job, session, &meter, &stats, &code, &err);
 	streams = ptm_session_streams(session);
 out:
 	sig = cli_signals_destroy(signals);
@@ -170,5 +170,7 @@ out:
 							      : cli_fail(&err);
 	if (!opts->quiet)
 		summarize(job, streams, &stats);
+	if (code != 0)
+		return code;
 	return opts->strict && stats.gaps + stats.overflows > 0 ? CLI_EXIT_GAPS : 0;
 }

@@ -10,10 +10,12 @@
 /* What a subcommand adds to a run. */
 struct cli_job {
 	const struct cli_opts *opts;
-	const void *cmd; /* handed to make_sink */
-	struct ptm_sink *(*make_sink)(const void *cmd, struct ptm_error *err);
-	/* Before the sink is finished; may be NULL. */
-	void (*after)(struct ptm_sink *sink, const struct ptm_run_stats *stats);
+	void *cmd; /* handed to the two below */
+	struct ptm_sink *(*make_sink)(void *cmd, const struct ptm_session *session,
+				      struct ptm_error *err);
+	/* Before the sink is finished; may be NULL.  Returns the exit code of a run that succeeded.
+	 */
+	int (*after)(void *cmd, struct ptm_sink *sink, const struct ptm_run_stats *stats);
 	bool decodes; /* the summary counts instructions */
 };
 

@@ -134,7 +134,8 @@ static int add_stream(struct ptm_session *session, const char *input, const stru
 	status = ptm_sources_add_as(session->sources, stream->path, name, err);
 	free(name);
 	PTM_TRY(status);
-	if (!ptm_vec_push(&session->streams, context))
+	if (!ptm_vec_push(&session->streams, context) ||
+	    !ptm_vec_push(&session->truths, stream->truth))
 		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
 	if (stream->process != PTM_DESC_NO_PROCESS) {
 		session->streams.v[session->streams.n - 1].images.first =

@@ -69,6 +69,7 @@ void ptm_session_destroy(struct ptm_session *session)
 	free(session->paths.v);
 	free(session->spaces.v);
 	free(session->streams.v);
+	free(session->truths.v);
 	(void)pthread_mutex_destroy(&session->lock);
 	free(session);
 }
@@ -87,7 +88,8 @@ int ptm_session_add_input(struct ptm_session *session, const char *path, struct 
 						    .timing = session->config.timing,
 						    .assume = session->config.assume};
 
-		if (!ptm_vec_push(&session->streams, stream))
+		if (!ptm_vec_push(&session->streams, stream) ||
+		    !ptm_vec_push(&session->truths, NULL))
 			return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
 	}
 	return 0;
@@ -207,6 +209,7 @@ struct ptm_stream_info ptm_session_stream(const struct ptm_session *session, siz
 
 	return (struct ptm_stream_info){.name = ptm_source_name(source),
 					.path = ptm_source_path(source),
+					.truth = session->truths.v[i],
 					.bytes = ptm_source_size(source),
 					.seekable = ptm_source_is_seekable(source)};
 }

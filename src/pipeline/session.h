@@ -29,7 +29,8 @@ struct ptm_session {
 	PTM_VEC(struct ptm_process_space) spaces; /* owned; of bundles and captures */
 	PTM_VEC(char *) paths; /* owned; of files that options name and nothing else keeps */
 	bool has_plain;        /* a stream lies in `space` */
-	PTM_VEC(struct ptm_desc *) descs;           /* owned; of bundles and captures */
+	PTM_VEC(struct ptm_desc *) descs; /* owned; of bundles and captures */
+	PTM_VEC(const char *) truths;     /* borrowed from descs; one a source, NULL: none */
 	PTM_VEC(struct ptm_stream_context) streams; /* one a source */
 	bool sealed;
 	atomic_bool cancel;    /* written by anyone, read by workers: relaxed, it only asks */

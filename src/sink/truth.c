@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * truth.c - reads files of truths: lines of a word and numbers.
+ */
+#include "sink/truth.h"
+
+#include "os/file.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Some 40 bytes a PSB: millions of them. */
+#define TRUTH_MAX ((size_t)256 << 20)
+
+static int read_all(const char *path, char **text, struct ptm_error *err)
+{
+	PTM_VEC(char) buf = {0};
+	struct ptm_file *file = ptm_file_open(path, err);
+	int64_t n = 1;
+
+	*text = NULL;
+	if (file == NULL)
+		return -(int)err->code;
+	while (n > 0) {
+		if (buf.n > TRUTH_MAX)
+			n = PTM_FAIL(err, PTM_E_FORMAT, "%s: too large", path);
+		else if (!ptm_vec_reserve(&buf, 65536))
+			n = PTM_FAIL(err, PTM_E_NOMEM, "%s: out of memory", path);
+		else
+			n = ptm_file_read(file, buf.v + buf.n, 65535, err);
+		buf.n += n > 0 ? (size_t)n : 0;
+	}
+	ptm_file_close(file);
+	if (n < 0) {
+		free(buf.v);
+		return (int)n;
+	}
+	buf.v[buf.n] = '\0';
+	*text = buf.v;
+	return 0;
+}
+
+/* One line; false if it is not of the format. */
+static bool take_line(struct ptm_truth *truth, const char *line)
+{
+	struct ptm_truth_mark mark = {0};
+	uint64_t lost;
+	int end = -1;
+
+	if (sscanf(line, "instructions %" SCNu64 "%n", &truth->instructions, &end) == 1 && end > 0)
+		return line[end] == '\0';
+	if (sscanf(line, "digest %" SCNx64 "%n", &truth->digest, &end) == 1 && end > 0)
+		return line[end] == '\0';
+	mark.psb = sscanf(line, "psb %" SCNu64 " %" SCNu64 " %" SCNx64 "%n", &mark.offset, &mark.n,
+			  &mark.digest, &end) == 3;
+	if (!mark.psb &&
+	    sscanf(line, "checkpoint %" SCNu64 " %" SCNx64 "%n", &mark.n, &mark.digest, &end) !=
+		    2 &&
+	    sscanf(line, "gap %" SCNu64 " %" SCNu64 " %" SCNx64 " lost %" SCNu64 "%n", &mark.offset,
+		   &mark.n, &mark.digest, &lost, &end) != 4)
+		return false;
+	return end > 0 && line[end] == '\0' && ptm_vec_push(&truth->marks, mark);
+}
+
+static int by_n(const void *a, const void *b)
+{
+	const struct ptm_truth_mark *x = (const struct ptm_truth_mark *)a,
+				    *y = (const struct ptm_truth_mark *)b;
+
+	return (x->n > y->n) - (x->n < y->n);
+}
+
+int ptm_truth_read(struct ptm_truth *truth, const char *path, struct ptm_error *err)
+{
+	char *text, *save = NULL;
+	size_t number = 0;
+
+	*truth = (struct ptm_truth){0};
+	PTM_TRY(read_all(path, &text, err));
+	for (char *line = strtok_r(text, "\n", &save); line != NULL;
+	     line = strtok_r(NULL, "\n", &save)) {
+		number++;
+		if (take_line(truth, line))
+			continue;
+		(void)PTM_FAIL(err, PTM_E_FORMAT, "%s: line %zu: not a truth: \"%.60s\"", path,
+			       number, line);
+		free(text);
+		ptm_truth_fini(truth);
+		return -PTM_E_FORMAT;
+	}
+	free(text);
+	if (truth->marks.n > 0)
+		qsort(truth->marks.v, truth->marks.n, sizeof(*truth->marks.v), by_n);
+	if (number < 2) {
+		ptm_truth_fini(truth);
+		return PTM_FAIL(err, PTM_E_FORMAT, "%s: no file of truths", path);
+	}
+	return 0;
+}
+
+void ptm_truth_fini(struct ptm_truth *truth)
+{
+	free(truth->marks.v);
+	truth->marks.v = NULL;
+}

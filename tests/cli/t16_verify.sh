@@ -1,0 +1,40 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# verify compares with what was executed, and says where the first difference is.
+. "$SRC/tests/cli/lib.sh" || exit 1
+cp -r "$data" capture
+chmod -R u+w capture
+number=$(grep -cE '^(psb|checkpoint|gap) ' capture/truth/tid1.txt)
+for size in 64 1000 256k; do
+	run verify -q capture --segment-size $size -j2
+	expect 0 "stream capture:tid1 as recorded: ${truth/ digest/ digest}, $number places" ""
+done
+run verify -q "$SRC/datasets/noise" "$SRC/datasets/calc"
+same "exit code" "$code" 0
+run verify -q "$trace" "${images[@]}" --truth capture/truth/tid1.txt
+expect 0 "stream $trace as recorded: $truth, $number places" ""
+# One digest in the middle is another.
+read -r _ offset n _ < <(grep '^psb ' capture/truth/tid1.txt | sed -n 11p)
+sed -i "s/^psb $offset $n 0x..../psb $offset $n 0x0000/" capture/truth/tid1.txt
+read -r _ before_offset before_n _ < <(grep '^psb ' capture/truth/tid1.txt | sed -n 10p)
+run verify -q capture
+expect 1 "stream capture:tid1 differs: $truth, recorded $(echo "$truth" | awk '{ print $2, $4 }')
+  as recorded up to $before_n instructions, psb at offset $(printf '0x%x' "$before_offset")
+  not any more after $n instructions, psb at offset $(printf '0x%x' "$offset")" ""
+# The trace stops early, and is not checked against the capture: the last places are missing.
+head -c $(($(stat -c %s "$trace") / 2)) "$trace" >half.pt
+run verify -q half.pt "${images[@]}" --truth "$data/truth/tid1.txt"
+same "exit code" "$code" 1
+like "the report" "$out" 'stream half\.pt differs: instructions [0-9]+ digest 0x[0-9a-f]+, recorded 205227 0x[0-9a-f]+
+  as recorded up to [0-9]+ instructions, psb at offset 0x[0-9a-f]+'
+run verify -q "$trace" "${images[@]}"
+same "exit code without a truth" "$code" 64
+echo "nonsense 1" >bad.txt
+run verify -q "$trace" "${images[@]}" --truth bad.txt
+expect 65 "" 'ptmill: bad.txt: line 1: not a truth: "nonsense 1"'
+run verify -q "$trace" "${images[@]}" --truth missing
+same "exit code" "$code" 66
+run verify a b --truth c
+same "exit code" "$code" 64
+finish
