@@ -191,30 +191,23 @@ int ptm_feed_prefix(struct ptm_feed *feed, const struct ptm_block *block, const 
 	return slowly(feed, block, lens, n, 0);
 }
 
-/* Nothing but the branch can make a packet.  Returns false if it is to be told in the usual way. */
-static bool quickly(struct ptm_feed *feed, const struct ptm_block *block, uint64_t next)
+/* Nothing but the branch can make a packet. */
+static void quickly(struct ptm_feed *feed, const struct ptm_block *block, uint64_t next)
 {
 	struct ptm_enc_quick *q = feed->quick;
 	const struct ptm_digest all = {block->n, block->kn, block->b};
 
-	switch ((enum ptm_insn_class)block->klass) {
-	case PTM_INSN_OTHER:
-	case PTM_INSN_JUMP:
-		break;
-	case PTM_INSN_COND:
-		if (q->ntnt + 1 >= q->max)
-			return false;
+	ptm_digest_append(&feed->digest, &all);
+	if (block->klass == PTM_INSN_COND && q->ntnt + 1 < q->max) {
 		q->tnt = q->tnt << 1 | (next != block->end);
 		q->ntnt++;
-		break;
-	case PTM_INSN_CALL:
-		ptm_enc_call(feed->enc, block->end, next);
-		break;
-	default:
-		return false;
+		return;
 	}
-	ptm_digest_append(&feed->digest, &all);
-	return true;
+	if (block->klass == PTM_INSN_OTHER || block->klass == PTM_INSN_JUMP)
+		return;
+	branch(feed->enc, block->klass, block->end, next);
+	if (!q->quiet)
+		ptm_enc_point(feed->enc, next, 1);
 }
 
 /* In two steps: all but the last instruction, then that one.  In the first one time may pass, and a
@@ -225,8 +218,10 @@ int ptm_feed_block(struct ptm_feed *feed, const struct ptm_block *block, const u
 	struct ptm_digest *d = &feed->digest;
 	bool lost;
 
-	if (feed->quick->quiet && d->n + block->n < feed->until && quickly(feed, block, next))
-		return 0;
+	if (feed->quick->quiet && d->n + block->n < feed->until) {
+		quickly(feed, block, next);
+		return feed->out_of_memory ? -PTM_E_NOMEM : 0;
+	}
 	lost = ptm_enc_is_lost(feed->enc);
 	if (d->n + block->n >= feed->until || ptm_enc_slack(feed->enc) <= block->n)
 		return slowly(feed, block, lens, block->n, next);

@@ -64,7 +64,33 @@ static int no_memory(struct ptm_qemu *q)
 	return PTM_FAIL(q->err, PTM_E_NOMEM, "Cannot record: out of memory");
 }
 
+static int damaged(struct ptm_qemu *q)
+{
+	return PTM_FAIL(q->err, PTM_E_SYSTEM,
+			"Cannot record: the program has overwritten what the plugin told about it");
+}
+
 /* --- the log --- */
+
+/* The program can write to all its memory, and so to the log. */
+static bool is_sound(const struct ptm_qemu_log_head *head, uint64_t room)
+{
+	const struct ptm_qemu_block *block = (const void *)head;
+	size_t least = sizeof(*head);
+
+	if (room < least || head->size < least || head->size > room || head->size % 8 != 0)
+		return false;
+	if (head->kind == PTM_QEMU_LOG_BLOCK) {
+		least = sizeof(*block);
+		if (head->size >= least)
+			least += (size_t)block->n + block->len;
+	} else if (head->kind == PTM_QEMU_LOG_MAP) {
+		least = sizeof(struct ptm_qemu_map) + 1;
+	}
+	return head->size >= least &&
+	       (head->kind == PTM_QEMU_LOG_SKIP || head->kind == PTM_QEMU_LOG_BLOCK ||
+		((const char *)head)[head->size - 1] == '\0');
+}
 
 static int take_record(struct ptm_qemu *q, const struct ptm_qemu_log_head *head)
 {
@@ -100,7 +126,10 @@ static int take_log(struct ptm_qemu *q)
 	while (tail < head && ret == 0) {
 		const struct ptm_qemu_log_head *record =
 			(const void *)(shared->log + tail % PTM_QEMU_LOG);
+		uint64_t room = PTM_QEMU_LOG - tail % PTM_QEMU_LOG;
 
+		if (!is_sound(record, room < head - tail ? room : head - tail))
+			return damaged(q);
 		ret = take_record(q, record);
 		tail += record->size;
 		/* Release: pairs with the acquire of the plugin's log_put(). */
@@ -181,9 +210,7 @@ static int take_words(struct ptm_qemu *q, struct thread *th, const struct ptm_qe
 		__builtin_prefetch(q->blocks.blocks.v + later);
 		if (word != 0) {
 			if (word >= q->blocks.blocks.n)
-				return PTM_FAIL(q->err, PTM_E_BUG,
-						"Cannot record: the plugin told of a block that it "
-						"did not describe");
+				return damaged(q);
 			ret = ptm_retrace_block(&th->retrace, word);
 			at++;
 		} else if (published - at >= PTM_QEMU_CONTROL) {
@@ -208,6 +235,8 @@ static int drain(struct ptm_qemu *q, unsigned i, uint64_t published)
 
 	if (before == published)
 		return 0;
+	if (published - before > PTM_QEMU_WORDS)
+		return damaged(q);
 	if (th->enough) {
 		th->taken = published;
 	} else {
@@ -224,13 +253,23 @@ static int drain(struct ptm_qemu *q, unsigned i, uint64_t published)
 	return th->taken != before;
 }
 
+/* The plugin takes the first ring that is free, so there are no more than threads so far.  Relaxed:
+ * a thread that is missed now is seen next time. */
+static unsigned rings_used(const struct ptm_qemu *q)
+{
+	uint32_t n = atomic_load_explicit(&q->shared->threads, memory_order_relaxed);
+
+	return n < PTM_QEMU_RINGS ? n : PTM_QEMU_RINGS;
+}
+
 /* A look at every ring: returns 1 if there was something, 0, or -PTM_E_*. */
 static int drain_all(struct ptm_qemu *q)
 {
+	unsigned n = rings_used(q);
 	int ret, some = 0;
 
 	PTM_TRY(take_log(q));
-	for (unsigned i = 0; i < PTM_QEMU_RINGS; i++) {
+	for (unsigned i = 0; i < n; i++) {
 		struct ptm_qemu_ring *ring = &q->shared->rings[i];
 		/* Acquire: pairs with the releases of the plugin's find_ring() and end_ring(). */
 		uint32_t state = atomic_load_explicit(&ring->state, memory_order_acquire);
@@ -264,16 +303,20 @@ static int drain_rest(struct ptm_qemu *q)
 	do
 		PTM_TRY(ret = drain_all(q));
 	while (ret > 0);
-	for (unsigned i = 0; i < PTM_QEMU_RINGS; i++) {
+	for (unsigned i = 0; i < rings_used(q); i++) {
 		const struct ptm_qemu_ring *ring = &q->shared->rings[i];
 		struct thread *th = q->ring_of[i];
-		uint64_t n;
+		uint64_t n, more;
 
 		if (th == NULL)
 			continue;
 		n = atomic_load_explicit(&ring->published, memory_order_relaxed);
-		n += (uint64_t)(ring->next - (ring->base + n % PTM_QEMU_WORDS));
-		PTM_TRY(drain(q, i, n));
+		more = ((uint64_t)(uintptr_t)ring->next - (uint64_t)(uintptr_t)ring->base) /
+			       sizeof(uint32_t) -
+		       n % PTM_QEMU_WORDS;
+		if (more > PTM_QEMU_CHUNK)
+			return damaged(q);
+		PTM_TRY(drain(q, i, n + more));
 		PTM_TRY(end_thread(th));
 	}
 	return 0;

@@ -175,6 +175,7 @@ static void log_map(struct range r, uint64_t offset, const char *path)
 		.offset = offset,
 	};
 	memcpy(record.bytes + sizeof(record.map), path, len);
+	memset(record.bytes + sizeof(record.map) + len, 0, 8);
 	log_put(&record, record.map.head.size);
 }
 
