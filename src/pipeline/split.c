@@ -164,7 +164,7 @@ static int find_psb(const struct ptm_split *split, struct ptm_source *source, ui
 	while (from < limit) {
 		/* A PSB that begins before the limit, and the end of its run, may lie behind it. */
 		uint64_t want = limit - from < block - OVERLAP ? limit - from + OVERLAP : block;
-		size_t at, n;
+		size_t at, n = 0;
 
 		if (atomic_load_explicit(split->cancel, memory_order_relaxed))
 			return PTM_FAIL(err, PTM_E_CANCELED, "Canceled");
@@ -215,7 +215,7 @@ static int ovf_before(const struct ptm_split *split, struct ptm_source *source, 
 	*answer = false;
 	for (uint64_t back = PTM_OVF_LOOK; back < 8 * PTM_FRAME_MAX; back *= 8) {
 		uint64_t len = cut < back ? cut : back;
-		size_t psb, next, n;
+		size_t psb, next, n = 0;
 
 		PTM_TRY(read_range(source, cut - len, len, buf, &n, err));
 		if (!ptm_split_maybe_ovf(buf->data, n))
@@ -273,7 +273,7 @@ int ptm_split_load(struct ptm_split *split, struct ptm_job *job, struct ptm_segb
 {
 	struct ptm_source *source = ptm_sources_get(split->sources, job->stream);
 	uint64_t begin, end, len;
-	size_t n;
+	size_t n = 0;
 
 	if (job->loaded)
 		return 0;
