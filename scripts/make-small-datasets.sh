@@ -119,7 +119,7 @@ unpack libzstd_1.5.4+dfsg2.orig.tar.xz 8cf4bbb65e77ec348d052c8d6230eba66d435bddf
 unpack sqlite3_3.40.1.orig.tar.xz aaa776260ab4dc976db34aa7891819484c8676b5b2783123ebc6301e2ca5d655
 
 if is_wanted interpret; then
-	find src/lua-5.4.4/src -name '*.c' ! -name luac.c -exec "${cc[@]}" -DLUA_USE_POSIX -o interpret {} +
+	find src/lua-5.4.4/src -name '*.c' ! -name luac.c -exec "${cc[@]}" -DLUA_USE_POSIX '-Dluai_makeseed(L)=1u' -o interpret {} +
 	cp "$src/datasets/src/interpret.lua" .
 	record interpret 0 "--backend qemu --timing none --tips defer --psb-period 4k" ./interpret interpret.lua
 fi
