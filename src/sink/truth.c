@@ -42,17 +42,36 @@ static int read_all(const char *path, char **text, struct ptm_error *err)
 	return 0;
 }
 
+/* A digest is 0x and sixteen digits: a shorter one was cut. */
+static bool whole_digest(const char *line)
+{
+	const char *hex = strstr(line, "0x");
+
+	return hex != NULL && strspn(hex + 2, "0123456789abcdef") == 16;
+}
+
+/* The two lines at the begin of the file. */
+static bool take_head(struct ptm_truth *truth, size_t number, const char *line)
+{
+	int end = -1;
+
+	if (number == 1)
+		return sscanf(line, "instructions %" SCNu64 "%n", &truth->instructions, &end) ==
+			       1 &&
+		       end > 0 && line[end] == '\0';
+	return sscanf(line, "digest %" SCNx64 "%n", &truth->digest, &end) == 1 && end > 0 &&
+	       line[end] == '\0' && whole_digest(line);
+}
+
 /* One line; false if it is not of the format. */
-static bool take_line(struct ptm_truth *truth, const char *line)
+static bool take_line(struct ptm_truth *truth, size_t number, const char *line)
 {
 	struct ptm_truth_mark mark = {0};
 	uint64_t lost;
 	int end = -1;
 
-	if (sscanf(line, "instructions %" SCNu64 "%n", &truth->instructions, &end) == 1 && end > 0)
-		return line[end] == '\0';
-	if (sscanf(line, "digest %" SCNx64 "%n", &truth->digest, &end) == 1 && end > 0)
-		return line[end] == '\0';
+	if (number <= 2)
+		return take_head(truth, number, line);
 	mark.psb = sscanf(line, "psb %" SCNu64 " %" SCNu64 " %" SCNx64 "%n", &mark.offset, &mark.n,
 			  &mark.digest, &end) == 3;
 	if (!mark.psb &&
@@ -61,7 +80,8 @@ static bool take_line(struct ptm_truth *truth, const char *line)
 	    sscanf(line, "gap %" SCNu64 " %" SCNu64 " %" SCNx64 " lost %" SCNu64 "%n", &mark.offset,
 		   &mark.n, &mark.digest, &lost, &end) != 4)
 		return false;
-	return end > 0 && line[end] == '\0' && ptm_vec_push(&truth->marks, mark);
+	return end > 0 && line[end] == '\0' && whole_digest(line) &&
+	       mark.n <= truth->instructions && ptm_vec_push(&truth->marks, mark);
 }
 
 static int by_n(const void *a, const void *b)
@@ -82,7 +102,7 @@ int ptm_truth_read(struct ptm_truth *truth, const char *path, struct ptm_error *
 	for (char *line = strtok_r(text, "\n", &save); line != NULL;
 	     line = strtok_r(NULL, "\n", &save)) {
 		number++;
-		if (take_line(truth, line))
+		if (take_line(truth, number, line))
 			continue;
 		(void)PTM_FAIL(err, PTM_E_FORMAT, "%s: line %zu: not a truth: \"%.60s\"", path,
 			       number, line);

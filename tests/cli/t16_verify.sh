@@ -30,6 +30,12 @@ like "the report" "$out" 'stream half\.pt differs: instructions [0-9]+ digest 0x
   as recorded up to [0-9]+ instructions, psb at offset 0x[0-9a-f]+'
 run verify -q "$trace" "${images[@]}"
 same "exit code without a truth" "$code" 64
+# A truth that was cut in a number, or has two beginnings.
+for edit in '$s/.$//' '3s/0x.*/0x12/' '5s/.*/instructions 7/' '4s/^\(psb [0-9]*\) [0-9]*/\1 99999999999/' '2d'; do
+	sed "$edit" "$data/truth/tid1.txt" >cut.txt
+	run verify -q "$trace" "${images[@]}" --truth cut.txt
+	same "exit code of a truth after sed '$edit'" "$code" 65
+done
 echo "nonsense 1" >bad.txt
 run verify -q "$trace" "${images[@]}" --truth bad.txt
 expect 65 "" 'ptmill: bad.txt: line 1: not a truth: "nonsense 1"'
