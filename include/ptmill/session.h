@@ -44,6 +44,14 @@ struct ptm_assume_sync {
 
 enum ptm_engine_kind { PTM_ENGINE_LIBIPT = 0 };
 
+/* Where decoding goes on after packets and code were found not to fit together. */
+enum ptm_resync {
+	PTM_RESYNC_IP = 0, /* at the next packet of the same PSB frame that states a sure IP; what is
+			      decoded so is marked, and has a count and a digest of its own.  Engine
+			      libipt has PSB only. */
+	PTM_RESYNC_PSB = 1 /* at the next PSB */
+};
+
 #define PTM_SEGMENT_SIZE_DEFAULT (256u << 10)
 #define PTM_SEGMENT_SIZE_MIN     64u
 #define PTM_SEGMENT_SIZE_MAX     (1u << 30)

@@ -12,6 +12,8 @@ void ptm_emit_init(struct ptm_emit *emit, ptm_emit_fn fn, void *ctx)
 	emit->ctx = ctx;
 	memset(&emit->tally, 0, sizeof(emit->tally));
 	emit->digest = PTM_DIGEST_EMPTY;
+	emit->resynced = PTM_DIGEST_EMPTY;
+	emit->uncertain = false;
 	emit->space = NULL;
 	emit->part = PTM_DIGEST_EMPTY;
 	emit->nsteps = 0;
@@ -25,9 +27,21 @@ int ptm_emit_space(struct ptm_emit *emit, const struct ptm_space *space, struct 
 
 	if (emit->space == space)
 		return 0;
-	if (emit->nsteps > 0)
+	if (emit->part.n > 0)
 		status = ptm_emit_flush(emit, err);
 	emit->space = space;
+	return status;
+}
+
+int ptm_emit_certainty(struct ptm_emit *emit, bool uncertain, struct ptm_error *err)
+{
+	int status = 0;
+
+	if (emit->uncertain == uncertain)
+		return 0;
+	if (emit->part.n > 0)
+		status = ptm_emit_flush(emit, err);
+	emit->uncertain = uncertain;
 	return status;
 }
 
@@ -38,12 +52,13 @@ int ptm_emit_flush(struct ptm_emit *emit, struct ptm_error *err)
 				  .events = emit->events,
 				  .nevents = emit->nevents,
 				  .space = emit->space,
-				  .digest = emit->part};
+				  .digest = emit->part,
+				  .resynced = emit->uncertain};
 	int status = 0;
 
-	if (batch.nsteps > 0 || batch.nevents > 0)
+	if (batch.nsteps > 0 || batch.nevents > 0 || batch.digest.n > 0)
 		status = emit->fn(emit->ctx, &batch, err);
-	ptm_digest_append(&emit->digest, &emit->part);
+	ptm_digest_append(emit->uncertain ? &emit->resynced : &emit->digest, &emit->part);
 	emit->part = PTM_DIGEST_EMPTY;
 	emit->nsteps = 0;
 	emit->nevents = 0;
@@ -104,6 +119,7 @@ static uint64_t min_nonzero(uint64_t a, uint64_t b)
 void ptm_tally_add(struct ptm_tally *sum, const struct ptm_tally *part)
 {
 	sum->insns += part->insns;
+	sum->resynced += part->resynced;
 	sum->cond += part->cond;
 	sum->ret += part->ret;
 	sum->indirect += part->indirect;

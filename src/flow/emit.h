@@ -21,13 +21,15 @@ typedef int (*ptm_emit_fn)(void *ctx, const struct ptm_batch *batch, struct ptm_
 struct ptm_emit {
 	ptm_emit_fn fn;
 	void *ctx;
-	struct ptm_tally tally;   /* of the segment */
-	struct ptm_digest digest; /* of the segment, up to the last batch handed on */
+	struct ptm_tally tally;     /* of the segment */
+	struct ptm_digest digest;   /* of the segment, up to the last batch handed on */
+	struct ptm_digest resynced; /* likewise, of what was decoded behind a resync */
 
 	const struct ptm_space *space; /* of the current batch */
 	struct ptm_digest part;        /* of it */
 	size_t nsteps, nevents;
-	bool open; /* the last step may grow */
+	bool open;      /* the last step may grow */
+	bool uncertain; /* the instructions that follow lie behind a resync */
 	struct ptm_step steps[PTM_EMIT_STEPS];
 	struct ptm_event events[PTM_EMIT_EVENTS];
 };
@@ -37,6 +39,9 @@ void ptm_emit_init(struct ptm_emit *emit, ptm_emit_fn fn, void *ctx);
 /* The instructions that follow lie in @space: to be called before the first one, and on a change.
  */
 int ptm_emit_space(struct ptm_emit *emit, const struct ptm_space *space, struct ptm_error *err);
+
+/* The instructions that follow are sure, or lie behind a resync inside a frame. */
+int ptm_emit_certainty(struct ptm_emit *emit, bool uncertain, struct ptm_error *err);
 
 /* Hand on what is there.  To be called at the end of a segment. */
 int ptm_emit_flush(struct ptm_emit *emit, struct ptm_error *err);
@@ -65,7 +70,7 @@ static inline int ptm_emit_insn(struct ptm_emit *emit, uint64_t ip, enum ptm_mod
 		emit->steps[emit->nsteps - 1].n++;
 	}
 	ptm_digest_add(&emit->part, ip);
-	emit->tally.insns++;
+	*(emit->uncertain ? &emit->tally.resynced : &emit->tally.insns) += 1;
 	if (klass != PTM_INSN_OTHER) {
 		emit->open = !ptm_insn_needs_packet(klass);
 		emit->tally.cond += klass == PTM_INSN_COND;

@@ -49,10 +49,25 @@ struct ptm_engine {
 	const struct ptm_engine_ops *ops;
 };
 
+/* What the receiver of the results reads beside events and digests; an engine may yield more. */
+enum {
+	PTM_WANT_STEPS = 1, /* batches with steps; else a batch may have a digest and no steps */
+	PTM_WANT_TALLY = 2, /* the tally's figures on branches and packets */
+};
+
+/* Zero: everything by default. */
+struct ptm_engine_options {
+	struct ptm_cache *cache; /* shared by the workers' engines, borrowed; NULL: the engine has
+				    its own */
+	enum ptm_resync resync;
+	unsigned want; /* PTM_WANT_* */
+};
+
 struct ptm_engine_ops {
 	const char *name;
 	/* One engine a worker; NULL and @err on failure. */
-	struct ptm_engine *(*create)(struct ptm_error *err);
+	struct ptm_engine *(*create)(const struct ptm_engine_options *options,
+				     struct ptm_error *err);
 	void (*destroy)(struct ptm_engine *engine);
 	/* Decode a segment into @emit, in order.  Damage is emitted as PTM_EV_GAP.  Returns 0 or
 	 * -PTM_E_* of the environment (memory, cancellation, what the sink returned). */

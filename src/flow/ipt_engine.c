@@ -625,10 +625,12 @@ static void ipt_destroy(struct ptm_engine *engine)
 	free(e);
 }
 
-static struct ptm_engine *ipt_create(struct ptm_error *err)
+static struct ptm_engine *ipt_create(const struct ptm_engine_options *options,
+				     struct ptm_error *err)
 {
 	struct ipt_engine *e = (struct ipt_engine *)calloc(1, sizeof(*e));
 
+	(void)options; /* it keeps code in libipt's images, and goes on at PSBs only */
 	if (e == NULL) {
 		(void)PTM_FAIL(err, PTM_E_NOMEM, "Cannot create the engine");
 		return NULL;

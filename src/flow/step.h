@@ -17,6 +17,7 @@
 #include "image/space.h"
 #include "ptmill/event.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct ptm_step {
@@ -33,12 +34,18 @@ struct ptm_batch {
 	const struct ptm_event *events; /* event.step <= nsteps, ascending */
 	size_t nevents;
 	const struct ptm_space *space; /* in which the steps lie */
-	struct ptm_digest digest;      /* of the instructions of these steps */
+	/* Of the instructions of these steps; where nobody asked for steps (PTM_WANT_STEPS), of
+	 * instructions that no steps tell. */
+	struct ptm_digest digest;
+	/* The flow was found again inside a PSB frame after an error (PTM_RESYNC_IP): less certain,
+	 * and not in the digest of the segment but in one of their own. */
+	bool resynced;
 };
 
 /* Figures that add up over segments, in any order. */
 struct ptm_tally {
-	uint64_t insns;
+	uint64_t insns;    /* without those below */
+	uint64_t resynced; /* instructions behind a resync inside a frame */
 	uint64_t cond;     /* conditional branches: TNT bits */
 	uint64_t ret;      /* near returns */
 	uint64_t indirect; /* indirect near jumps and calls */

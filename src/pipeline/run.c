@@ -118,7 +118,9 @@ static int worker_start(struct worker *w, struct ptm_error *err)
 	if (w->emit == NULL)
 		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
 	if (sink->ops->raw == NULL) {
-		w->engine = ptm_engine_ipt.create(err);
+		const struct ptm_engine_options options = {.want = PTM_WANT_STEPS};
+
+		w->engine = ptm_engine_ipt.create(&options, err);
 		if (w->engine == NULL)
 			return -(int)err->code;
 	}

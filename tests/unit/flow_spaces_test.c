@@ -73,7 +73,7 @@ static void pt_tsc(struct pt_bytes *p, uint8_t tsc)
 static void check(const struct ptm_timeline *images, uint8_t later, const char *expected)
 {
 	struct ptm_stream_context stream = {.images = *images};
-	struct ptm_engine *engine = ptm_engine_ipt.create(NULL);
+	struct ptm_engine *engine = ptm_engine_ipt.create(&(struct ptm_engine_options){0}, NULL);
 	struct out out = {.code = ptm_code_create(1 << 20, NULL)};
 	static struct ptm_emit emit;
 	struct pt_bytes p = {.n = 0};
