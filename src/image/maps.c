@@ -133,52 +133,6 @@ static int add_line(struct ptm_space *space, const struct line *line, const char
 	return rc;
 }
 
-/* The whole file, NUL-terminated, to be freed by the caller. */
-static int read_all(const char *path, char **text, size_t *len, struct ptm_error *err)
-{
-	struct ptm_error why = {0};
-	struct ptm_file *file = ptm_file_open(path, &why);
-	size_t cap = 0, n = 0;
-	int64_t got = 0;
-	char *buf = NULL, *more;
-
-	*text = NULL;
-	if (file == NULL) {
-		if (err != NULL)
-			*err = why;
-		return -(int)why.code;
-	}
-	do {
-		n += (size_t)got;
-		if (n >= MAPS_MAX) {
-			got = PTM_FAIL(err, PTM_E_FORMAT,
-				       "Too large for a maps file: path=\"%s\" limit=%zu", path,
-				       MAPS_MAX);
-			break;
-		}
-		if (cap - n < 4096) {
-			cap = cap * 2 + 65536;
-			more = realloc(buf, cap);
-			if (more == NULL) {
-				got = PTM_FAIL(err, PTM_E_NOMEM,
-					       "Out of memory for maps file: path=\"%s\"", path);
-				break;
-			}
-			buf = more;
-		}
-		got = ptm_file_read(file, buf + n, cap - n - 1, err);
-	} while (got > 0);
-	ptm_file_close(file);
-	if (got < 0) {
-		free(buf);
-		return (int)got;
-	}
-	buf[n] = '\0';
-	*text = buf;
-	*len = n;
-	return 0;
-}
-
 int ptm_space_add_maps(struct ptm_space *space, const char *path, const char *sysroot,
 		       struct ptm_error *err)
 {
@@ -187,7 +141,7 @@ int ptm_space_add_maps(struct ptm_space *space, const char *path, const char *sy
 	size_t len = 0, lineno = 0;
 	int rc = 0;
 
-	PTM_TRY(read_all(path, &text, &len, err));
+	PTM_TRY(ptm_file_read_all(path, MAPS_MAX, &text, &len, err));
 	for (s = text; s < text + len && rc >= 0; s = eol + 1) {
 		lineno++;
 		eol = memchr(s, '\n', (size_t)(text + len - s));

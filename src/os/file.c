@@ -23,6 +23,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* What ptm_file_read_all() asks for at a time. */
+#define READ_ALL_BLOCK ((size_t)64 << 10)
+
 struct ptm_file {
 	char *path;
 	int fd;
@@ -294,6 +297,66 @@ int64_t ptm_file_read(struct ptm_file *file, void *buf, size_t len, struct ptm_e
 		done += (size_t)n;
 	}
 	return (int64_t)done;
+}
+
+/* Room for one more block and a NUL behind @n bytes. */
+static bool grow(char **data, size_t *cap, size_t n)
+{
+	char *more;
+
+	if (*cap - n > READ_ALL_BLOCK)
+		return true;
+	more = (char *)realloc(*data, *cap * 2 + 2 * READ_ALL_BLOCK);
+	if (more == NULL)
+		return false;
+	*data = more;
+	*cap = *cap * 2 + 2 * READ_ALL_BLOCK;
+	return true;
+}
+
+static int read_whole(struct ptm_file *file, size_t limit, char **data, size_t *len,
+		      struct ptm_error *err)
+{
+	size_t cap = 0;
+	int64_t n = 1;
+
+	for (*len = 0; n > 0; *len += (size_t)n) {
+		if (*len > limit)
+			return PTM_FAIL(err, PTM_E_FORMAT,
+					"Too large: more than %zu bytes: path=\"%s\"", limit,
+					file->path);
+		if (!grow(data, &cap, *len))
+			return PTM_FAIL(err, PTM_E_NOMEM, "Cannot read: out of memory: path=\"%s\"",
+					file->path);
+		n = ptm_file_read(file, *data + *len, READ_ALL_BLOCK, err);
+		if (n < 0)
+			return (int)n;
+	}
+	(*data)[*len] = '\0';
+	return 0;
+}
+
+int ptm_file_read_all(const char *path, size_t limit, char **data, size_t *len,
+		      struct ptm_error *err)
+{
+	struct ptm_error why = {.code = PTM_E_OK};
+	struct ptm_file *file = ptm_file_open(path, &why);
+	int status;
+
+	*data = NULL;
+	*len = 0;
+	if (file == NULL) {
+		if (err != NULL)
+			*err = why;
+		return -(int)why.code;
+	}
+	status = read_whole(file, limit, data, len, err);
+	ptm_file_close(file);
+	if (status < 0) {
+		free(*data);
+		*data = NULL;
+	}
+	return status;
 }
 
 void ptm_file_interrupt(struct ptm_file *file)

@@ -46,6 +46,12 @@ int64_t ptm_file_pread(struct ptm_file *file, void *buf, size_t len, uint64_t of
  * time. */
 int64_t ptm_file_read(struct ptm_file *file, void *buf, size_t len, struct ptm_error *err);
 
+/* Read the whole (decompressed) file into memory: *@data, to be freed by the caller, has *@len
+ * bytes and a NUL behind them.  More than @limit bytes is -PTM_E_FORMAT.  On failure *@data is
+ * NULL. Threads: any. */
+int ptm_file_read_all(const char *path, size_t limit, char **data, size_t *len,
+		      struct ptm_error *err);
+
 /* Make reads of a stream that wait for data return -PTM_E_CANCELED, now and from now on.  Regular
  * files do not wait. Threads: any. */
 void ptm_file_interrupt(struct ptm_file *file);

@@ -14,34 +14,6 @@
 /* Some 40 bytes a PSB: millions of them. */
 #define TRUTH_MAX ((size_t)256 << 20)
 
-static int read_all(const char *path, char **text, struct ptm_error *err)
-{
-	PTM_VEC(char) buf = {0};
-	struct ptm_file *file = ptm_file_open(path, err);
-	int64_t n = 1;
-
-	*text = NULL;
-	if (file == NULL)
-		return -(int)err->code;
-	while (n > 0) {
-		if (buf.n > TRUTH_MAX)
-			n = PTM_FAIL(err, PTM_E_FORMAT, "%s: too large", path);
-		else if (!ptm_vec_reserve(&buf, 65536))
-			n = PTM_FAIL(err, PTM_E_NOMEM, "%s: out of memory", path);
-		else
-			n = ptm_file_read(file, buf.v + buf.n, 65535, err);
-		buf.n += n > 0 ? (size_t)n : 0;
-	}
-	ptm_file_close(file);
-	if (n < 0) {
-		free(buf.v);
-		return (int)n;
-	}
-	buf.v[buf.n] = '\0';
-	*text = buf.v;
-	return 0;
-}
-
 /* A digest is 0x and sixteen digits: a shorter one was cut. */
 static bool whole_digest(const char *line)
 {
@@ -95,10 +67,10 @@ static int by_n(const void *a, const void *b)
 int ptm_truth_read(struct ptm_truth *truth, const char *path, struct ptm_error *err)
 {
 	char *text, *save = NULL;
-	size_t number = 0;
+	size_t number = 0, len;
 
 	*truth = (struct ptm_truth){0};
-	PTM_TRY(read_all(path, &text, err));
+	PTM_TRY(ptm_file_read_all(path, TRUTH_MAX, &text, &len, err));
 	for (char *line = strtok_r(text, "\n", &save); line != NULL;
 	     line = strtok_r(NULL, "\n", &save)) {
 		number++;

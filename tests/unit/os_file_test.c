@@ -561,6 +561,35 @@ static void test_interrupt(void **state)
 	(void)close(fds[1]);
 }
 
+/* The whole file, plain and compressed, up to a limit. */
+static void test_read_all(void **state)
+{
+	size_t n = ZSTD_compress(packed, sizeof(packed), plain, LEN, 3), len;
+	struct ptm_error err = {.code = PTM_E_OK};
+	char *data;
+
+	(void)state;
+	assert_int_equal(ptm_file_read_all(put("all", plain, LEN), LEN, &data, &len, NULL), 0);
+	assert_int_equal(len, LEN);
+	assert_memory_equal(data, plain, LEN);
+	assert_int_equal(data[LEN], '\0');
+	free(data);
+	assert_int_equal(ptm_file_read_all(put("all.zst", packed, n), LEN, &data, &len, NULL), 0);
+	assert_int_equal(len, LEN);
+	assert_memory_equal(data, plain, LEN);
+	free(data);
+	assert_int_equal(ptm_file_read_all(put("none", "", 0), 0, &data, &len, NULL), 0);
+	assert_int_equal(len, 0);
+	assert_string_equal(data, "");
+	free(data);
+	assert_int_equal(ptm_file_read_all(put("all", plain, LEN), LEN - 1, &data, &len, &err),
+			 -PTM_E_FORMAT);
+	assert_null(data);
+	assert_int_equal(err.code, PTM_E_FORMAT);
+	assert_int_equal(ptm_file_read_all("/nowhere", LEN, &data, &len, NULL), -PTM_E_NOINPUT);
+	assert_null(data);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -572,6 +601,7 @@ int main(void)
 		cmocka_unit_test(test_zst_damaged), cmocka_unit_test(test_zst_window),
 		cmocka_unit_test(test_stdin_pipe),  cmocka_unit_test(test_stdin_file),
 		cmocka_unit_test(test_map),         cmocka_unit_test(test_fifo),
+		cmocka_unit_test(test_read_all),
 	};
 
 	return cmocka_run_group_tests(tests, make_data, drop_data);
