@@ -6,7 +6,7 @@
  * carries, `ip`, `to`, `tsc`.  Addresses and values that are addresses have sixteen digits and no
  * 0x, as everywhere in the text output.
  */
-#include "ptmill/event.h"
+#include "flow/event.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -73,6 +73,93 @@ const char *ptm_byte_class_name(unsigned byte_class)
 	return NAME_OF(byte_class_names, byte_class);
 }
 
+struct list {
+	struct ptm_event_field *fields;
+	unsigned n; /* at most PTM_EVENT_FIELDS: three of a kind, ip, to, tsc */
+};
+
+static void add(struct list *l, const char *key, enum ptm_field_style style, uint64_t v)
+{
+	l->fields[l->n++] = (struct ptm_event_field){key, style, v, NULL};
+}
+
+static void add_gap(struct list *l, const struct ptm_event *ev)
+{
+	l->fields[l->n++] =
+		(struct ptm_event_field){"class", PTM_FIELD_WORD, 0, ptm_gap_name(ev->arg)};
+	add(l, "offset", PTM_FIELD_HEX, ev->offset);
+	add(l, "bytes", PTM_FIELD_DEC, ev->value);
+}
+
+/* What the kind carries. */
+static void add_payload(struct list *l, const struct ptm_event *ev)
+{
+	unsigned b0 = ev->value & 0xff, b1 = ev->value >> 8 & 0xff, b2 = ev->value >> 16 & 0xff;
+
+	switch (ev->kind) {
+	case PTM_EV_PAGING:
+	case PTM_EV_ASYNC_PAGING:
+		add(l, "cr3", PTM_FIELD_ADDR, ev->value);
+		add(l, "nr", PTM_FIELD_DEC, ev->arg);
+		break;
+	case PTM_EV_EXEC_MODE:
+		add(l, "bits", PTM_FIELD_DEC, ev->arg);
+		break;
+	case PTM_EV_TSX:
+		add(l, "intx", PTM_FIELD_DEC, ev->arg & 1u);
+		add(l, "abort", PTM_FIELD_DEC, ev->arg >> 1 & 1u);
+		break;
+	case PTM_EV_VMCS:
+	case PTM_EV_ASYNC_VMCS:
+		add(l, "base", PTM_FIELD_ADDR, ev->value);
+		break;
+	case PTM_EV_MWAIT:
+		add(l, "hints", PTM_FIELD_HEX, (uint32_t)ev->value);
+		add(l, "ext", PTM_FIELD_HEX, ev->value >> 32);
+		break;
+	case PTM_EV_PWRE:
+		add(l, "state", PTM_FIELD_DEC, b0);
+		add(l, "sub", PTM_FIELD_DEC, b1);
+		add(l, "hw", PTM_FIELD_DEC, b2);
+		break;
+	case PTM_EV_PWRX:
+		add(l, "last", PTM_FIELD_DEC, b0);
+		add(l, "deepest", PTM_FIELD_DEC, b1);
+		add(l, "wake", PTM_FIELD_HEX, b2);
+		break;
+	case PTM_EV_PTWRITE:
+		add(l, "value", PTM_FIELD_HEX, ev->value);
+		add(l, "bytes", PTM_FIELD_DEC, ev->arg);
+		break;
+	case PTM_EV_CBR:
+		add(l, "ratio", PTM_FIELD_DEC, ev->arg);
+		break;
+	case PTM_EV_MNT:
+		add(l, "value", PTM_FIELD_HEX, ev->value);
+		break;
+	case PTM_EV_GAP:
+		add_gap(l, ev);
+		break;
+	default:
+		break;
+	}
+}
+
+unsigned ptm_event_fields(const struct ptm_event *ev,
+			  struct ptm_event_field fields[PTM_EVENT_FIELDS])
+{
+	struct list l = {.fields = fields};
+
+	add_payload(&l, ev);
+	if (ev->flags & PTM_EVF_HAS_IP)
+		add(&l, "ip", PTM_FIELD_ADDR, ev->ip);
+	if (ev->flags & PTM_EVF_HAS_TO)
+		add(&l, "to", PTM_FIELD_ADDR, ev->to);
+	if (ev->flags & PTM_EVF_HAS_TSC)
+		add(&l, "tsc", PTM_FIELD_HEX, ev->tsc);
+	return l.n;
+}
+
 struct text {
 	char *buf;
 	unsigned size; /* at least 1 */
@@ -94,76 +181,37 @@ static void put(struct text *t, const char *fmt, ...)
 		t->len += (unsigned)n < room ? (unsigned)n : room - 1;
 }
 
-/* The class is one word of the line: spaces become dashes. */
-static void put_gap(struct text *t, const struct ptm_event *ev)
+static void put_field(struct text *t, const struct ptm_event_field *f)
 {
-	put(t, " class=");
-	for (const char *s = ptm_gap_name(ev->arg); *s != '\0'; s++)
-		put(t, "%c", *s == ' ' ? '-' : *s);
-	put(t, " offset=0x%" PRIx64 " bytes=%" PRIu64, ev->offset, ev->value);
-}
-
-/* What the kind carries. */
-static void put_payload(struct text *t, const struct ptm_event *ev)
-{
-	unsigned b0 = ev->value & 0xff, b1 = ev->value >> 8 & 0xff, b2 = ev->value >> 16 & 0xff;
-
-	switch (ev->kind) {
-	case PTM_EV_PAGING:
-	case PTM_EV_ASYNC_PAGING:
-		put(t, " cr3=%016" PRIx64 " nr=%u", ev->value, ev->arg);
+	switch (f->style) {
+	case PTM_FIELD_DEC:
+		put(t, " %s=%" PRIu64, f->key, f->v);
 		break;
-	case PTM_EV_EXEC_MODE:
-		put(t, " bits=%u", ev->arg);
+	case PTM_FIELD_HEX:
+		put(t, " %s=0x%" PRIx64, f->key, f->v);
 		break;
-	case PTM_EV_TSX:
-		put(t, " intx=%u abort=%u", ev->arg & 1u, ev->arg >> 1 & 1u);
+	case PTM_FIELD_ADDR:
+		put(t, " %s=%016" PRIx64, f->key, f->v);
 		break;
-	case PTM_EV_VMCS:
-	case PTM_EV_ASYNC_VMCS:
-		put(t, " base=%016" PRIx64, ev->value);
-		break;
-	case PTM_EV_MWAIT:
-		put(t, " hints=0x%" PRIx32 " ext=0x%" PRIx32, (uint32_t)ev->value,
-		    (uint32_t)(ev->value >> 32));
-		break;
-	case PTM_EV_PWRE:
-		put(t, " state=%u sub=%u hw=%u", b0, b1, b2);
-		break;
-	case PTM_EV_PWRX:
-		put(t, " last=%u deepest=%u wake=0x%x", b0, b1, b2);
-		break;
-	case PTM_EV_PTWRITE:
-		put(t, " value=0x%" PRIx64 " bytes=%u", ev->value, ev->arg);
-		break;
-	case PTM_EV_CBR:
-		put(t, " ratio=%u", ev->arg);
-		break;
-	case PTM_EV_MNT:
-		put(t, " value=0x%" PRIx64, ev->value);
-		break;
-	case PTM_EV_GAP:
-		put_gap(t, ev);
-		break;
-	default:
+	case PTM_FIELD_WORD:
+		put(t, " %s=", f->key);
+		for (const char *s = f->word; *s != '\0'; s++)
+			put(t, "%c", *s == ' ' ? '-' : *s);
 		break;
 	}
 }
 
 unsigned ptm_event_format(const struct ptm_event *ev, char *buf, unsigned size)
 {
+	struct ptm_event_field fields[PTM_EVENT_FIELDS];
+	unsigned n = ptm_event_fields(ev, fields);
 	struct text t = {.buf = buf, .size = size};
 
 	if (size == 0)
 		return 0;
 	put(&t, "[%s", ptm_event_name(ev->kind));
-	put_payload(&t, ev);
-	if (ev->flags & PTM_EVF_HAS_IP)
-		put(&t, " ip=%016" PRIx64, ev->ip);
-	if (ev->flags & PTM_EVF_HAS_TO)
-		put(&t, " to=%016" PRIx64, ev->to);
-	if (ev->flags & PTM_EVF_HAS_TSC)
-		put(&t, " tsc=0x%" PRIx64, ev->tsc);
+	for (unsigned i = 0; i < n; i++)
+		put_field(&t, &fields[i]);
 	put(&t, "]");
 	return t.len;
 }
