@@ -35,7 +35,8 @@ void ptm_rcu_quiescent(void);
 
 /* To be embedded in an object that is freed by ptm_rcu_defer(). */
 struct ptm_rcu_head {
-	alignas(8) void *opaque[3];
+	alignas(8) void *opaque[2];
+	void (*fn)(struct ptm_rcu_head *head);
 };
 typedef void (*ptm_rcu_fn)(struct ptm_rcu_head *head);
 
@@ -60,6 +61,7 @@ void ptm_rcu_barrier(void);
 struct ptm_rcu_map;
 struct ptm_rcu_map_node {
 	alignas(8) void *opaque[2];
+	struct ptm_rcu_map_node *next; /* of those that the table is destroyed under */
 };
 
 /* Whether the object of @node has the key @key.  Called for nodes of equal hash only. */

@@ -19,6 +19,7 @@ THIRD_PARTY = {
     "zstd": (r"zstd\w*\.h|zdict\.h", {"os"}),
     "json-c": (r"json-c/.*|json\.h|json_\w+\.h", {"os"}),
     "xxhash": (r"xxhash\.h|xxh3\.h", {"os", "image"}),
+    "liburcu": (r"urcu[\w-]*\.h|urcu/.*", {"os"}),
 }
 LIBC = set("""
 argp argz alloca arpa/inet assert byteswap cpuid ctype dirent dlfcn elf endian err errno fcntl float fnmatch ftw fts getopt
