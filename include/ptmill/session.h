@@ -42,13 +42,17 @@ struct ptm_assume_sync {
 	uint64_t ip;
 };
 
-enum ptm_engine_kind { PTM_ENGINE_LIBIPT = 0 };
+/* The decoder of the flow. */
+enum ptm_engine_kind {
+	PTM_ENGINE_FAST = 0,  /* ours */
+	PTM_ENGINE_LIBIPT = 1 /* the reference */
+};
 
 /* Where decoding goes on after packets and code were found not to fit together. */
 enum ptm_resync {
-	PTM_RESYNC_IP = 0, /* at the next packet of the same PSB frame that states a sure IP; what is
-			      decoded so is marked, and has a count and a digest of its own.  Engine
-			      libipt has PSB only. */
+	PTM_RESYNC_IP = 0, /* at the next packet of the same PSB frame that states a sure IP; what
+			      is decoded so is marked, and has a count and a digest of its own.
+			      Engine libipt has PSB only. */
 	PTM_RESYNC_PSB = 1 /* at the next PSB */
 };
 
@@ -56,12 +60,18 @@ enum ptm_resync {
 #define PTM_SEGMENT_SIZE_MIN     64u
 #define PTM_SEGMENT_SIZE_MAX     (1u << 30)
 
+/* Bytes of decoded code that all workers share. */
+#define PTM_CACHE_LIMIT_DEFAULT (UINT64_C(128) << 20)
+#define PTM_CACHE_LIMIT_MIN     (UINT64_C(4) << 20)
+
 /* Zero-initialise, then set `size`; zero selects the default of every field. */
 struct ptm_config {
 	size_t size;      /* sizeof(struct ptm_config) */
 	unsigned threads; /* workers; 0: one a core that we may use */
 	enum ptm_bind bind;
 	enum ptm_engine_kind engine;
+	enum ptm_resync resync;
+	uint64_t cache_limit; /* bytes, at least PTM_CACHE_LIMIT_MIN; 0: the default */
 	struct ptm_cpu cpu;
 	struct ptm_timing timing;
 	struct ptm_assume_sync assume; /* for the begin of every stream */
@@ -99,7 +109,8 @@ struct ptm_run_stats {
 	unsigned pinned;   /* workers that were bound to their core */
 	uint64_t segments; /* jobs, empty ones included */
 	uint64_t bytes;    /* of trace */
-	uint64_t insns;
+	uint64_t insns;    /* without those below */
+	uint64_t resynced; /* decoded behind an error, inside a PSB frame (PTM_RESYNC_IP) */
 	uint64_t gaps;
 	uint64_t overflows; /* packets lost by the hardware: how many times */
 	double seconds;     /* wall */

@@ -16,21 +16,13 @@ static const struct argp_option options[] = {
 	{"no-disasm", KEY_NO_DISASM, NULL, 0, "Print the address of each instruction alone", 0},
 	{0}};
 
-static const struct argp_child children[] = {{&cli_input_argp, 0, NULL, 0},
-					     {&cli_decode_argp, 0, NULL, 0},
-					     {&cli_run_argp, 0, NULL, 0},
-					     {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse(int key, char *arg, struct argp_state *state, void *input)
 {
 	static const char *const formats[] = {"text", NULL};
-	struct decode *cmd = state->input;
+	struct decode *cmd = input;
 	unsigned choice;
 
 	switch (key) {
-	case ARGP_KEY_INIT:
-		cli_opts_init(state, &cmd->opts, 3);
-		return 0;
 	case KEY_FORMAT:
 		return cli_opt_choice(state, "--format", arg, formats, &choice);
 	case KEY_NO_DISASM:
@@ -40,15 +32,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return ARGP_ERR_UNKNOWN;
 	}
 }
-
-static const struct argp argp = {
-	options,
-	parse,
-	"INPUT...",
-	"Print the instructions that a trace shows, in order, one a line.\v" CLI_INPUT_HELP,
-	children,
-	NULL,
-	NULL};
 
 static struct ptm_sink *make_sink(void *arg, const struct ptm_session *session,
 				  struct ptm_error *err)
@@ -60,17 +43,18 @@ static struct ptm_sink *make_sink(void *arg, const struct ptm_session *session,
 	return ptm_sink_text_create(&config, cmd->opts.output, err);
 }
 
+static const struct cli_decoding decoding = {
+	.options = options,
+	.parse = parse,
+	.doc = "Print the instructions that a trace shows, in order, one a line.\v" CLI_INPUT_HELP,
+	.job = {.make_sink = make_sink},
+};
+
 static int run(int argc, char **argv)
 {
-	struct decode cmd = {.no_disasm = false};
-	struct cli_job job = {
-		.opts = &cmd.opts, .cmd = &cmd, .make_sink = make_sink, .decodes = true};
-	int ret = cli_parse(&argp, argc, argv, 0, &cmd);
+	struct decode cmd = {.opts = {.ninputs = 0}};
 
-	if (ret == 0)
-		ret = cli_run(&job);
-	cli_opts_fini(&cmd.opts);
-	return ret;
+	return cli_run_decoding(&decoding, argc, argv, &cmd.opts, &cmd);
 }
 
 const struct cli_command cli_decode = {"decode", "print the instructions of a trace", run};

@@ -13,20 +13,13 @@ struct stat_cmd {
 
 static const struct argp_option options[] = {{"json", KEY_JSON, NULL, 0, "Print JSON", 0}, {0}};
 
-static const struct argp_child children[] = {{&cli_input_argp, 0, NULL, 0},
-					     {&cli_decode_argp, 0, NULL, 0},
-					     {&cli_run_argp, 0, NULL, 0},
-					     {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse(int key, char *arg, struct argp_state *state, void *input)
 {
-	struct stat_cmd *cmd = state->input;
+	struct stat_cmd *cmd = input;
 
 	(void)arg;
+	(void)state;
 	switch (key) {
-	case ARGP_KEY_INIT:
-		cli_opts_init(state, &cmd->opts, 3);
-		return 0;
 	case KEY_JSON:
 		cmd->json = true;
 		return 0;
@@ -34,19 +27,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return ARGP_ERR_UNKNOWN;
 	}
 }
-
-static const struct argp argp = {
-	options,
-	parse,
-	"INPUT...",
-	"Decode traces and print figures: instructions, branches, packets, gaps, and where every "
-	"byte "
-	"of the input ended.\v"
-	"What the run cost stands under `run' in JSON, and on standard error "
-	"otherwise.\n\n" CLI_INPUT_HELP,
-	children,
-	NULL,
-	NULL};
 
 static struct ptm_sink *make_sink(void *arg, const struct ptm_session *session,
 				  struct ptm_error *err)
@@ -59,25 +39,29 @@ static struct ptm_sink *make_sink(void *arg, const struct ptm_session *session,
 
 static int tell_run(void *arg, struct ptm_sink *sink, const struct ptm_run_stats *stats)
 {
-	(void)arg;
-	ptm_sink_stat_run(sink, stats);
+	const struct stat_cmd *cmd = arg;
+
+	/* Without JSON the summary says what the run cost. */
+	if (cmd->json)
+		ptm_sink_stat_run(sink, stats);
 	return 0;
 }
 
+static const struct cli_decoding decoding = {
+	.options = options,
+	.parse = parse,
+	.doc = "Decode traces and print figures: instructions, branches, packets, gaps, and where "
+	       "every byte of the input ended.\v"
+	       "What the run cost stands under `run' in JSON, and on standard error "
+	       "otherwise.\n\n" CLI_INPUT_HELP,
+	.job = {.make_sink = make_sink, .after = tell_run},
+};
+
 static int run(int argc, char **argv)
 {
-	struct stat_cmd cmd = {.json = false};
-	struct cli_job job = {
-		.opts = &cmd.opts, .cmd = &cmd, .make_sink = make_sink, .decodes = true};
-	int ret = cli_parse(&argp, argc, argv, 0, &cmd);
+	struct stat_cmd cmd = {.opts = {.ninputs = 0}};
 
-	/* Without JSON the summary says what the run cost. */
-	if (cmd.json)
-		job.after = tell_run;
-	if (ret == 0)
-		ret = cli_run(&job);
-	cli_opts_fini(&cmd.opts);
-	return ret;
+	return cli_run_decoding(&decoding, argc, argv, &cmd.opts, &cmd);
 }
 
 const struct cli_command cli_stat = {"stat", "figures of a trace, accounting of every byte", run};

@@ -153,7 +153,14 @@ static const struct argp_option decode_options[] = {
 	{"maps", CLI_KEY_MAPS, "FILE", 0,
 	 "Images from a copy of /proc/PID/maps of the traced process", 0},
 	{"sysroot", CLI_KEY_SYSROOT, "DIR", 0, "Look up the files that --maps names below DIR", 0},
-	{"engine", CLI_KEY_ENGINE, "NAME", 0, "Decoder of the flow: libipt", 1},
+	{"engine", CLI_KEY_ENGINE, "NAME", 0,
+	 "Decoder of the flow: fast (the default), or libipt (the reference)", 1},
+	{"resync", CLI_KEY_RESYNC, "WHERE", 0,
+	 "After an error go on at the next packet that states a sure address: ip (the default; "
+	 "engine fast only), or at the next PSB: psb",
+	 1},
+	{"cache-limit", CLI_KEY_CACHE_LIMIT, "N", 0,
+	 "Bytes of decoded code that the workers share, at least 4M; k, M, G may follow (128M)", 1},
 	{"cpu", CLI_KEY_CPU, "CPU", 0,
 	 "CPU that recorded the trace, for its errata: auto (what the input names, the default), "
 	 "none, or FAMILY/MODEL[/STEPPING]",
@@ -242,11 +249,43 @@ static int parse_timing(int key, const char *arg, const struct argp_state *state
 	}
 }
 
+static error_t parse_engine(int key, const char *arg, const struct argp_state *state,
+			    struct cli_opts *opts)
+{
+	static const char *const engines[] = {"fast", "libipt", NULL};
+	static const char *const resyncs[] = {"ip", "psb", NULL};
+	unsigned choice = 0;
+	int e;
+
+	switch (key) {
+	case CLI_KEY_ENGINE:
+		e = cli_opt_choice(state, "--engine", arg, engines, &choice);
+		opts->config.engine = choice == 0 ? PTM_ENGINE_FAST : PTM_ENGINE_LIBIPT;
+		opts->has_engine = true;
+		return e;
+	case CLI_KEY_RESYNC:
+		e = cli_opt_choice(state, "--resync", arg, resyncs, &choice);
+		opts->config.resync = choice == 0 ? PTM_RESYNC_IP : PTM_RESYNC_PSB;
+		opts->resync_ip = choice == 0;
+		return e;
+	default:
+		return cli_opt_size(state, "--cache-limit", arg, PTM_CACHE_LIMIT_MIN, UINT64_MAX,
+				    &opts->config.cache_limit);
+	}
+}
+
+static error_t check_decode(const struct argp_state *state, const struct cli_opts *opts)
+{
+	if (opts->sysroot != NULL && !opts->has_maps)
+		return cli_usage(state, "--sysroot needs --maps, whose files it is for");
+	if (opts->resync_ip && opts->config.engine == PTM_ENGINE_LIBIPT)
+		return cli_usage(state, "--resync=ip: engine libipt goes on at PSBs only");
+	return 0;
+}
+
 static error_t parse_decode(int key, char *arg, struct argp_state *state)
 {
-	static const char *const engines[] = {"libipt", NULL};
 	struct cli_opts *opts = state->input;
-	unsigned choice;
 
 	switch (key) {
 	case CLI_KEY_ELF:
@@ -259,8 +298,9 @@ static error_t parse_decode(int key, char *arg, struct argp_state *state)
 		opts->sysroot = arg;
 		return 0;
 	case CLI_KEY_ENGINE:
-		opts->config.engine = PTM_ENGINE_LIBIPT;
-		return cli_opt_choice(state, "--engine", arg, engines, &choice);
+	case CLI_KEY_RESYNC:
+	case CLI_KEY_CACHE_LIMIT:
+		return parse_engine(key, arg, state, opts);
 	case CLI_KEY_CPU:
 		return parse_cpu(state, arg, &opts->config.cpu);
 	case CLI_KEY_MTC_FREQ:
@@ -269,9 +309,7 @@ static error_t parse_decode(int key, char *arg, struct argp_state *state)
 	case CLI_KEY_CPUID_EBX:
 		return parse_timing(key, arg, state, &opts->config.timing);
 	case ARGP_KEY_END:
-		if (opts->sysroot != NULL && !opts->has_maps)
-			return cli_usage(state, "--sysroot needs --maps, whose files it is for");
-		return 0;
+		return check_decode(state, opts);
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -317,8 +355,6 @@ static const struct argp_option run_options[] = {
 	 "Use what precedes the first PSB, too: the flow stands at IP, in code of BITS bits "
 	 "(default: 64), or tracing is off",
 	 1},
-	{"resync", CLI_KEY_RESYNC, "WHERE", 0,
-	 "After an error go on at the next PSB: psb (the only way of this engine)", 1},
 	{"strict", CLI_KEY_STRICT, NULL, 0,
 	 "Exit with 3 if a part of the trace could not be decoded", 1},
 	{"progress", CLI_KEY_PROGRESS, "WHEN", 0,
@@ -330,7 +366,6 @@ static const struct argp_option run_options[] = {
 static error_t parse_run(int key, char *arg, struct argp_state *state)
 {
 	static const char *const when[] = {"auto", "always", "never", NULL};
-	static const char *const resync[] = {"psb", NULL};
 	struct cli_opts *opts = state->input;
 	unsigned choice = 0;
 	int e;
@@ -346,8 +381,6 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 				    PTM_SEGMENT_SIZE_MAX, &opts->config.segment_size);
 	case CLI_KEY_ASSUME_SYNC:
 		return parse_assume(state, arg, &opts->config.assume);
-	case CLI_KEY_RESYNC:
-		return cli_opt_choice(state, "--resync", arg, resync, &choice);
 	case CLI_KEY_STRICT:
 		opts->strict = true;
 		return 0;

@@ -35,6 +35,8 @@ struct cli_opts {
 	size_t nimages;
 	bool has_maps;
 	const char *sysroot; /* NULL: / */
+	bool has_engine;     /* --engine was given */
+	bool resync_ip;      /* --resync ip was given; it is the default where it can be */
 	const char *output;  /* NULL: standard output */
 	enum cli_progress progress;
 	bool strict;
@@ -45,6 +47,8 @@ struct cli_opts {
 enum {
 	CLI_KEY_BIND = 0x100,
 	CLI_KEY_ENGINE,
+	CLI_KEY_RESYNC,
+	CLI_KEY_CACHE_LIMIT,
 	CLI_KEY_CPU,
 	CLI_KEY_ELF,
 	CLI_KEY_RAW,
@@ -56,7 +60,6 @@ enum {
 	CLI_KEY_CPUID_EBX,
 	CLI_KEY_SEGMENT_SIZE,
 	CLI_KEY_ASSUME_SYNC,
-	CLI_KEY_RESYNC,
 	CLI_KEY_STRICT,
 	CLI_KEY_PROGRESS,
 	CLI_KEY_TEST_DELAYS,

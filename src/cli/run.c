@@ -113,13 +113,16 @@ static int run_sink(const struct cli_job *job, struct ptm_session *session, stru
 static void summarize(const struct cli_job *job, size_t streams, const struct ptm_run_stats *stats)
 {
 	double seconds = stats->seconds > 1e-9 ? stats->seconds : 1e-9;
-	char bytes[16], rate[16], insns[96] = "", speed[48], overflows[48] = "";
+	char bytes[16], rate[16], insns[128] = "", speed[48], overflows[48] = "", resynced[48] = "";
 
 	(void)cli_bytes(stats->bytes, bytes, sizeof(bytes));
 	if (job->decodes) {
+		if (stats->resynced > 0)
+			(void)snprintf(resynced, sizeof(resynced), " and %" PRIu64 " resynced",
+				       stats->resynced);
 		(void)snprintf(insns, sizeof(insns),
-			       ", %" PRIu64 " instruction%s, %" PRIu64 " gap%s", stats->insns,
-			       stats->insns == 1 ? "" : "s", stats->gaps,
+			       ", %" PRIu64 " instruction%s%s, %" PRIu64 " gap%s", stats->insns,
+			       stats->insns == 1 ? "" : "s", resynced, stats->gaps,
 			       stats->gaps == 1 ? "" : "s");
 		if (stats->overflows > 0)
 			(void)snprintf(overflows, sizeof(overflows), ", %" PRIu64 " overflow%s",
@@ -173,4 +176,43 @@ out:
 	if (code != 0)
 		return code;
 	return opts->strict && stats.gaps + stats.overflows > 0 ? CLI_EXIT_GAPS : 0;
+}
+
+/* The input of argp. */
+struct parsing {
+	const struct cli_decoding *decoding;
+	struct cli_opts *opts;
+	void *cmd;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct parsing *p = state->input;
+
+	if (key != ARGP_KEY_INIT)
+		return p->decoding->parse(key, arg, state, p->cmd);
+	cli_opts_init(state, p->opts, 3);
+	return 0;
+}
+
+int cli_run_decoding(const struct cli_decoding *decoding, int argc, char **argv,
+		     struct cli_opts *opts, void *cmd)
+{
+	static const struct argp_child children[] = {{&cli_input_argp, 0, NULL, 0},
+						     {&cli_decode_argp, 0, NULL, 0},
+						     {&cli_run_argp, 0, NULL, 0},
+						     {0}};
+	const struct argp argp = {decoding->options, parse, "INPUT...", decoding->doc,
+				  children,          NULL,  NULL};
+	struct parsing parsing = {decoding, opts, cmd};
+	struct cli_job job = decoding->job;
+	int ret = cli_parse(&argp, argc, argv, 0, &parsing);
+
+	job.opts = opts;
+	job.cmd = cmd;
+	job.decodes = true;
+	if (ret == 0)
+		ret = cli_run(&job);
+	cli_opts_fini(opts);
+	return ret;
 }

@@ -23,6 +23,20 @@ struct cli_job {
 int cli_session_fill(struct ptm_session *session, const struct cli_opts *opts,
 		     struct ptm_error *err);
 
+/* A subcommand that decodes: what it has of its own beside the options that all have. */
+struct cli_decoding {
+	const struct argp_option *options;
+	/* Of these options, and of ARGP_KEY_END; as a parser of argp. */
+	error_t (*parse)(int key, char *arg, struct argp_state *state, void *cmd);
+	const char *doc; /* as in struct argp */
+	struct cli_job job;
+};
+
+/* Parse the command line into @opts and @cmd, which holds them, run, and free what @opts holds;
+ * returns the exit code. */
+int cli_run_decoding(const struct cli_decoding *decoding, int argc, char **argv,
+		     struct cli_opts *opts, void *cmd);
+
 /* Run to the end, report on standard error; returns the exit code. */
 int cli_run(const struct cli_job *job);
 

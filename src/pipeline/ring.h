@@ -34,7 +34,7 @@ struct ptm_job_result {
 	size_t stream;
 	uint64_t offset;
 	uint64_t bytes; /* for progress */
-	struct ptm_digest digest;
+	struct ptm_digest digest, resynced;
 	struct ptm_tally tally;
 	int status; /* 0 or -PTM_E_* with err */
 	struct ptm_error err;

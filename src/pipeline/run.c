@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "os/thread.h"
+#include "pipeline/engines.h"
 #include "pipeline/split.h"
 
 #include <inttypes.h>
@@ -87,7 +88,7 @@ static int do_job(struct worker *w, struct ptm_job_result *result)
 
 	result->stream = job->stream;
 	result->bytes = job->bytes;
-	result->digest = PTM_DIGEST_EMPTY;
+	result->digest = result->resynced = PTM_DIGEST_EMPTY;
 	PTM_TRY(ptm_split_load(run->split, job, &w->buf, &result->err));
 	job->seg.cancel = &run->session->cancel;
 	job->seg.stream = &run->session->streams.v[job->stream];
@@ -101,6 +102,7 @@ static int do_job(struct worker *w, struct ptm_job_result *result)
 	}
 	result->tally = w->emit->tally;
 	result->digest = w->emit->digest;
+	result->resynced = w->emit->resynced;
 	return status;
 }
 
@@ -118,9 +120,10 @@ static int worker_start(struct worker *w, struct ptm_error *err)
 	if (w->emit == NULL)
 		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
 	if (sink->ops->raw == NULL) {
-		const struct ptm_engine_options options = {.want = PTM_WANT_STEPS};
+		const struct ptm_engine_options options = {.resync = session->config.resync,
+							   .want = sink->ops->want};
 
-		w->engine = ptm_engine_ipt.create(&options, err);
+		w->engine = ptm_engine_of(session->config.engine)->create(&options, err);
 		if (w->engine == NULL)
 			return -(int)err->code;
 	}
@@ -197,6 +200,7 @@ static int deliver_result(struct run *run, const struct ptm_job_result *result,
 		.offset = result->offset,
 		.size = result->bytes,
 		.digest = result->digest,
+		.resynced = result->resynced,
 		.tsc_hz = run->session->streams.v[result->stream].timing.nom_freq * 100e6,
 		.tally = &result->tally};
 
@@ -210,6 +214,7 @@ static int deliver_result(struct run *run, const struct ptm_job_result *result,
 	run->done += result->bytes;
 	run->stats->segments++;
 	run->stats->insns += result->tally.insns;
+	run->stats->resynced += result->tally.resynced;
 	run->claimed += result->bytes;
 	for (unsigned i = 0; i < PTM_BYTES_CLASSES; i++)
 		run->accounted += result->tally.bytes[i];
@@ -368,6 +373,26 @@ static uint64_t total_bytes(const struct ptm_session *session)
 	return total;
 }
 
+/* What the workers share: before they start ... */
+static int open_shared(struct run *run, struct ptm_error *err)
+{
+	struct ptm_session *session = run->session;
+
+	run->split = ptm_split_create(session->sources, segment_size(session, run->sink),
+				      session->config.assume.given, &session->cancel, err);
+	run->ring = ptm_ring_create(ptm_plan_workers(session->plan), err);
+	if (run->split == NULL || run->ring == NULL)
+		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
+	return 0;
+}
+
+/* ... and after they are joined. */
+static void close_shared(struct run *run)
+{
+	ptm_ring_destroy(run->ring);
+	ptm_split_destroy(run->split);
+}
+
 int ptm_session_run(struct ptm_session *session, struct ptm_sink *sink,
 		    const struct ptm_run_options *options, struct ptm_run_stats *stats,
 		    struct ptm_error *err)
@@ -382,7 +407,8 @@ int ptm_session_run(struct ptm_session *session, struct ptm_sink *sink,
 			  .total = total_bytes(session)};
 	struct worker *workers = (struct worker *)calloc(n, sizeof(*workers));
 	double cpu = ptm_cpu_seconds();
-	int status = ptm_session_seal(session, err);
+	int status = workers != NULL ? ptm_session_seal(session, err)
+				     : PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
 
 	*stats = (struct ptm_run_stats){.workers = n};
 	if (status >= 0)
@@ -391,16 +417,11 @@ int ptm_session_run(struct ptm_session *session, struct ptm_sink *sink,
 		warn(&run);
 		if (sink->ops->streams != NULL)
 			sink->ops->streams(sink, ptm_sources_count(session->sources));
-		run.split = ptm_split_create(session->sources, segment_size(session, sink),
-					     session->config.assume.given, &session->cancel, err);
-		run.ring = ptm_ring_create(n, err);
-		if (workers == NULL || run.split == NULL || run.ring == NULL)
-			status = PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
-		else
-			status = run_workers(&run, workers, n, err);
+		status = open_shared(&run, err);
 	}
-	ptm_ring_destroy(run.ring);
-	ptm_split_destroy(run.split);
+	if (status >= 0)
+		status = run_workers(&run, workers, n, err);
+	close_shared(&run);
 	free(workers);
 	stats->pinned = atomic_load_explicit(&run.pinned, memory_order_relaxed);
 	stats->seconds = ptm_now() - run.started;

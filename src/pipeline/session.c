@@ -4,6 +4,8 @@
  */
 #include "pipeline/session.h"
 
+#include "pipeline/engines.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,12 +16,19 @@ static int check_config(const struct ptm_config *config, struct ptm_error *err)
 {
 	if (config->size != sizeof(*config))
 		return PTM_FAIL(err, PTM_E_USAGE, "Bad config: size=%zu", config->size);
-	if (config->engine != PTM_ENGINE_LIBIPT)
+	if (ptm_engine_of(config->engine) == NULL)
 		return PTM_FAIL(err, PTM_E_USAGE, "Unknown engine: %d", (int)config->engine);
 	if (config->segment_size != 0 && (config->segment_size < PTM_SEGMENT_SIZE_MIN ||
 					  config->segment_size > PTM_SEGMENT_SIZE_MAX))
 		return PTM_FAIL(err, PTM_E_USAGE, "Bad segment size: %" PRIu64 " is not in %u..%u",
 				config->segment_size, PTM_SEGMENT_SIZE_MIN, PTM_SEGMENT_SIZE_MAX);
+	if (config->resync != PTM_RESYNC_IP && config->resync != PTM_RESYNC_PSB)
+		return PTM_FAIL(err, PTM_E_USAGE, "Unknown place to resync: %d",
+				(int)config->resync);
+	if (config->cache_limit != 0 && config->cache_limit < PTM_CACHE_LIMIT_MIN)
+		return PTM_FAIL(err, PTM_E_USAGE,
+				"Bad cache limit: %" PRIu64 " is less than %" PRIu64,
+				config->cache_limit, PTM_CACHE_LIMIT_MIN);
 	return 0;
 }
 
@@ -36,6 +45,8 @@ struct ptm_session *ptm_session_create(const struct ptm_config *config, struct p
 		return NULL;
 	}
 	session->config = *config;
+	if (config->cache_limit == 0)
+		session->config.cache_limit = PTM_CACHE_LIMIT_DEFAULT;
 	(void)pthread_mutex_init(&session->lock, NULL);
 	atomic_init(&session->cancel, false);
 	plan.threads = config->threads;

@@ -33,8 +33,10 @@ struct ptm_segment_end {
 	uint64_t offset; /* of the segment in its stream */
 	uint64_t size; /* bytes of the stream that were claimed for it; they add up to the stream's
 			  size */
-	struct ptm_digest digest; /* of the segment's instructions */
-	double tsc_hz;            /* nominal frequency of the stream's TSC; 0: not known */
+	struct ptm_digest digest;   /* of the segment's instructions ... */
+	struct ptm_digest resynced; /* and of those behind a resync inside a frame, which are not in
+				       `digest` */
+	double tsc_hz;              /* nominal frequency of the stream's TSC; 0: not known */
 	const struct ptm_tally *tally;
 };
 
@@ -47,12 +49,15 @@ struct ptm_sink_ops {
 	 * want small ones. */
 	uint64_t segment_size;
 
+	/* PTM_WANT_*: what work() and segment_end() read beside events and digests.  Without
+	 * PTM_WANT_STEPS, batches may have a digest and no steps. */
+	unsigned want;
+
 	/* A worker's own state (may be NULL functions: none). */
 	void *(*worker_create)(struct ptm_sink *sink, struct ptm_error *err);
 	void (*worker_destroy)(struct ptm_sink *sink, void *worker);
 
-	/* In the worker, for each batch in order.  NULL: the sink needs no steps.  Returns 0 or
-	 * -PTM_E_*. */
+	/* In the worker, for each batch in order; may be NULL.  Returns 0 or -PTM_E_*. */
 	int (*work)(struct ptm_sink *sink, void *worker, const struct ptm_batch *batch,
 		    struct ptm_job_out *out, struct ptm_error *err);
 

@@ -4,6 +4,7 @@
  */
 #include "sink/common.h"
 
+#include "sink/frames.h"
 #include "ptmill/sink.h"
 
 #include <stdlib.h>
@@ -74,12 +75,39 @@ void ptm_file_sink_destroy(struct ptm_sink *sink)
 	free(sink);
 }
 
+/* Call with something in the piece. */
+static void flush_framed(struct ptm_lines *lines)
+{
+	size_t len = (size_t)(lines->pos - lines->begin) - PTM_LINES_HEAD;
+	size_t pad = -len & 7;
+	const struct ptm_frame head = {.len = (uint32_t)len, .kind = PTM_FRAME_BODY};
+
+	memcpy(lines->begin, &head, sizeof(head));
+	memset(lines->pos, 0, pad);
+	ptm_job_used(lines->out, PTM_LINES_HEAD + len + pad);
+}
+
+void ptm_lines_flush(struct ptm_lines *lines)
+{
+	if (lines->framed && lines->begin != NULL && lines->pos != lines->begin + PTM_LINES_HEAD)
+		flush_framed(lines);
+	else if (!lines->framed && lines->pos != lines->begin)
+		ptm_job_used(lines->out, (size_t)(lines->pos - lines->begin));
+	lines->begin = lines->pos = lines->end = NULL;
+}
+
 bool ptm_lines_more(struct ptm_lines *lines)
 {
+	/* The head of a frame, and what makes its length a multiple of eight. */
+	const size_t extra = lines->framed ? PTM_LINES_HEAD + 7 : 0;
+
 	ptm_lines_flush(lines);
-	lines->begin = lines->pos = (char *)ptm_job_room(lines->out, PTM_LINES_PIECE);
-	lines->end = lines->begin != NULL ? lines->begin + PTM_LINES_PIECE : NULL;
-	return lines->begin != NULL;
+	lines->begin = (char *)ptm_job_room(lines->out, PTM_LINES_PIECE + extra);
+	if (lines->begin == NULL)
+		return false;
+	lines->pos = lines->begin + (lines->framed ? PTM_LINES_HEAD : 0);
+	lines->end = lines->pos + PTM_LINES_PIECE;
+	return true;
 }
 
 int ptm_lines_failed(struct ptm_error *err)

@@ -64,7 +64,10 @@ static inline char *ptm_put_hex16(char *p, uint64_t v)
 struct ptm_lines {
 	struct ptm_job_out *out;
 	char *begin, *pos, *end;
+	bool framed; /* each piece is a frame (sink/frames.h) */
 };
+
+#define PTM_LINES_HEAD 8 /* bytes in front of a framed piece */
 
 /* Size of a piece: small against a chunk, whose last bytes may stay unused. */
 #define PTM_LINES_PIECE (32u << 10)
@@ -75,12 +78,7 @@ static inline void ptm_lines_init(struct ptm_lines *lines, struct ptm_job_out *o
 }
 
 /* Hand over what was written. */
-static inline void ptm_lines_flush(struct ptm_lines *lines)
-{
-	if (lines->pos != lines->begin)
-		ptm_job_used(lines->out, (size_t)(lines->pos - lines->begin));
-	lines->begin = lines->pos = lines->end = NULL;
-}
+void ptm_lines_flush(struct ptm_lines *lines);
 
 /* The next piece.  False when canceled or out of memory. */
 bool ptm_lines_more(struct ptm_lines *lines);

@@ -15,7 +15,7 @@ struct digest_sink {
 	struct ptm_file_sink file;
 	uint64_t every;
 	const char *name; /* of the stream; borrowed while it lasts */
-	struct ptm_digest ended;
+	struct ptm_digest ended, resynced;
 	struct ptm_marks marks;
 };
 
@@ -47,7 +47,7 @@ static int digest_stream_begin(struct ptm_sink *sink, const char *name, struct p
 
 	(void)err;
 	ds->name = name;
-	ds->ended = PTM_DIGEST_EMPTY;
+	ds->ended = ds->resynced = PTM_DIGEST_EMPTY;
 	ptm_marks_begin(&ds->marks);
 	return 0;
 }
@@ -64,6 +64,7 @@ static int digest_segment_end(struct ptm_sink *sink, const struct ptm_segment_en
 	struct digest_sink *ds = (struct digest_sink *)sink;
 
 	ptm_digest_append(&ds->ended, &end->digest);
+	ptm_digest_append(&ds->resynced, &end->resynced);
 	return ds->every > 0 ? ptm_marks_segment_end(&ds->marks, end, err) : 0;
 }
 
@@ -71,9 +72,14 @@ static int digest_stream_end(struct ptm_sink *sink, const char *name, struct ptm
 {
 	struct digest_sink *ds = (struct digest_sink *)sink;
 
+	PTM_TRY(ptm_out_printf(ds->file.out, err,
+			       "stream %s instructions %" PRIu64 " digest 0x%016" PRIx64 "\n", name,
+			       ds->ended.n, ds->ended.b));
+	if (ds->resynced.n == 0)
+		return 0;
 	return ptm_out_printf(ds->file.out, err,
-			      "stream %s instructions %" PRIu64 " digest 0x%016" PRIx64 "\n", name,
-			      ds->ended.n, ds->ended.b);
+			      "stream %s resynced %" PRIu64 " digest 0x%016" PRIx64 "\n", name,
+			      ds->resynced.n, ds->resynced.b);
 }
 
 static void digest_destroy(struct ptm_sink *sink)
@@ -91,6 +97,7 @@ static const struct ptm_sink_ops digest_ops = {
 };
 
 static const struct ptm_sink_ops digest_every_ops = {
+	.want = PTM_WANT_STEPS,
 	.work = ptm_marks_work,
 	.stream_begin = digest_stream_begin,
 	.deliver = digest_deliver,

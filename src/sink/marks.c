@@ -19,7 +19,7 @@ int ptm_marks_work(struct ptm_sink *sink, void *worker, const struct ptm_batch *
 
 	(void)sink;
 	(void)worker;
-	if (batch->nsteps == 0)
+	if (batch->resynced || (batch->nsteps == 0 && batch->digest.n == 0))
 		return 0;
 	ptm_lines_init(&lines, out);
 	ok = ptm_lines_write(&lines, (const char *)&head, sizeof(head)) &&
@@ -123,6 +123,10 @@ static int begin_record(struct ptm_marks *m, const struct ptm_marks_head *head,
 			return PTM_FAIL(err, PTM_E_NOMEM,
 					"Cannot expand instructions: out of memory");
 	}
+	if (head->nsteps > 0)
+		return 0;
+	PTM_TRY(skip_insns(m, head->digest.n, err));
+	ptm_digest_append(&m->sum, &m->batch);
 	return 0;
 }
 

@@ -2,6 +2,7 @@
  *
  * marks.h - the digest of a stream at given instructions.
  *
+ * Only sure instructions are counted: what was decoded behind a resync inside a frame is left out.
  * A worker hands on each batch as a record: its composed digest, then its steps.  The deliverer
  * composes whole records, and expands the steps of those only in which a mark lies.  Records never
  * leave the process: they have the layout of the structs.  They reach the deliverer in pieces cut
@@ -22,7 +23,7 @@ struct ptm_marks_ops {
 	/* The first instruction number behind @n that is marked; PTM_MARK_NONE if there is none. */
 	uint64_t (*after)(void *ctx, uint64_t n);
 	/* The digest of the first @n instructions, @n being marked.  @known is false if a step
-	 * before it could not be expanded. */
+	 * before it could not be expanded, or the engine told none. */
 	int (*reach)(void *ctx, uint64_t n, bool known, uint64_t digest, struct ptm_error *err);
 };
 
@@ -56,7 +57,7 @@ struct ptm_marks {
 	size_t ncarry;
 };
 
-/* The worker's part: an operation work() of a sink. */
+/* The worker's part: an operation work() of a sink, which wants steps. */
 int ptm_marks_work(struct ptm_sink *sink, void *worker, const struct ptm_batch *batch,
 		   struct ptm_job_out *out, struct ptm_error *err);
 

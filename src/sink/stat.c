@@ -80,6 +80,7 @@ static void stat_destroy(struct ptm_sink *sink)
 }
 
 static const struct ptm_sink_ops stat_ops = {
+	.want = PTM_WANT_TALLY,
 	.stream_begin = stat_stream_begin,
 	.segment_end = stat_segment_end,
 	.finish = stat_finish,

@@ -145,6 +145,7 @@ static struct ptm_json *json_stream(const struct ptm_stat_stream *stream)
 	ptm_json_set_u64(j, "instructions", t->insns);
 	if (stream->name != NULL)
 		ptm_json_set_hex(j, "digest", stream->digest.b);
+	ptm_json_set_u64(j, "resynced", t->resynced);
 	ptm_json_set(j, "branches", json_branches(t, &d));
 	ptm_json_set_u64(j, "tnt_bits", t->tnt_bits);
 	ptm_json_set_double(j, "trace_bits_per_branch", d.bits_per_branch);
@@ -214,6 +215,7 @@ static int put_flow(const struct ptm_stat_stream *stream, const struct derived *
 	if (stream->name != NULL)
 		PTM_TRY(ptm_out_printf(out, err, "  %-23s0x%016" PRIx64 "\n", "digest",
 				       stream->digest.b));
+	PTM_TRY(put_u64(out, "resynced", t->resynced, err));
 	PTM_TRY(put_u64(out, "branches with a packet", d->branches, err));
 	PTM_TRY(put_u64(out, "  conditional", t->cond, err));
 	PTM_TRY(put_u64(out, "  returns", t->ret, err));

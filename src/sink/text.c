@@ -304,6 +304,7 @@ static int text_work(struct ptm_sink *sink, void *worker, const struct ptm_batch
 }
 
 static const struct ptm_sink_ops text_ops = {
+	.want = PTM_WANT_STEPS,
 	.segment_size = 16u << 10, /* a trace byte makes some hundred bytes of text and more */
 	.worker_create = text_worker_create,
 	.worker_destroy = text_worker_destroy,

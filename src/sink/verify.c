@@ -27,6 +27,7 @@ struct verify_sink {
 	const struct ptm_truth_mark *good,
 		*bad; /* the last that agrees, the first that does not; in truth */
 	struct ptm_marks marks;
+	uint64_t resynced; /* instructions: not compared, and no part of what the recorder saw */
 };
 
 static uint64_t mark_after(void *ctx, uint64_t n)
@@ -85,6 +86,7 @@ static int verify_stream_begin(struct ptm_sink *sink, const char *name, struct p
 	PTM_TRY(ptm_truth_read(&vs->truth, path, err));
 	vs->nstreams++;
 	vs->pos = vs->agreed = 0;
+	vs->resynced = 0;
 	vs->good = vs->bad = NULL;
 	ptm_marks_begin(&vs->marks);
 	return compare(vs, 0, true, 0, err);
@@ -99,7 +101,10 @@ static int verify_deliver(struct ptm_sink *sink, const void *data, size_t len,
 static int verify_segment_end(struct ptm_sink *sink, const struct ptm_segment_end *end,
 			      struct ptm_error *err)
 {
-	return ptm_marks_segment_end(&((struct verify_sink *)sink)->marks, end, err);
+	struct verify_sink *vs = (struct verify_sink *)sink;
+
+	vs->resynced += end->resynced.n;
+	return ptm_marks_segment_end(&vs->marks, end, err);
 }
 
 static int put_place(struct verify_sink *vs, const char *what, const struct ptm_truth_mark *mark,
@@ -117,7 +122,7 @@ static int verify_stream_end(struct ptm_sink *sink, const char *name, struct ptm
 	struct verify_sink *vs = (struct verify_sink *)sink;
 	const struct ptm_digest *got = &vs->marks.ended;
 	bool same = got->n == vs->truth.instructions && got->b == vs->truth.digest &&
-		    vs->agreed == vs->truth.marks.n;
+		    vs->agreed == vs->truth.marks.n && vs->resynced == 0;
 
 	if (same)
 		return ptm_out_printf(vs->file.out, err,
@@ -131,7 +136,12 @@ static int verify_stream_end(struct ptm_sink *sink, const char *name, struct ptm
 			       name, got->n, got->b, vs->truth.instructions, vs->truth.digest));
 	if (vs->good != NULL)
 		PTM_TRY(put_place(vs, "as recorded up to", vs->good, err));
-	return vs->bad != NULL ? put_place(vs, "not any more after", vs->bad, err) : 0;
+	if (vs->bad != NULL)
+		PTM_TRY(put_place(vs, "not any more after", vs->bad, err));
+	if (vs->resynced == 0)
+		return 0;
+	return ptm_out_printf(vs->file.out, err,
+			      "  not compared: %" PRIu64 " resynced instructions\n", vs->resynced);
 }
 
 static void verify_destroy(struct ptm_sink *sink)
@@ -144,6 +154,7 @@ static void verify_destroy(struct ptm_sink *sink)
 }
 
 static const struct ptm_sink_ops verify_ops = {
+	.want = PTM_WANT_STEPS,
 	.work = ptm_marks_work,
 	.stream_begin = verify_stream_begin,
 	.deliver = verify_deliver,

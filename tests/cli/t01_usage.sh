@@ -41,12 +41,19 @@ for command in decode digest stat dump; do
 		$command --quiet --progress always x
 	bad "ptmill $command: --test-delays: '0' is not a number of at least 1" $command --test-delays 0 x
 done
-for command in decode digest stat info; do
+for command in decode digest stat info verify; do
 	for cpu in 6 6/ /6 6/85/ 6/85/7/1 a/b 6/256 65536/1 6/85/256 ""; do
 		bad "ptmill $command: --cpu: '$cpu' is none of: auto, none, FAMILY/MODEL[/STEPPING] (as in 6/85/7)" \
 			$command --cpu "$cpu" x
 	done
-	bad "ptmill $command: --engine: 'magic' is none of: libipt" $command --engine magic x
+	bad "ptmill $command: --engine: 'magic' is none of: fast, libipt" $command --engine magic x
+	bad "ptmill $command: --resync: 'soon' is none of: ip, psb" $command --resync soon x
+	bad "ptmill $command: --resync=ip: engine libipt goes on at PSBs only" \
+		$command --resync ip x --engine libipt
+	for n in "" 0 4194303 4095k 3M 4MB -1; do
+		bad "ptmill $command: --cache-limit: '$n' is not a number of at least 4194304" \
+			$command --cache-limit "$n" x
+	done
 	bad "ptmill $command: --mtc-freq: '16' is not a number from 0 to 15" $command --mtc-freq 16 x
 	bad "ptmill $command: --nom-freq: '0x100' is not a number from 0 to 255" $command --nom-freq 0x100 x
 	bad "ptmill $command: --cpuid-0x15.eax: '4294967296' is not a number from 0 to 4294967295" \
@@ -59,6 +66,7 @@ done
 bad "ptmill decode: --format: 'xml' is none of: text" decode --format xml x
 bad "ptmill digest: --every: '0' is not a number of at least 1" digest --every 0 x
 bad "ptmill dump: unrecognized option '--elf'" dump --elf x x
+bad "ptmill dump: unrecognized option '--resync'" dump --resync psb x
 bad "ptmill info: nothing to tell: name an INPUT, or give --topology" info
 bad "ptmill info: --synthetic, --xml and --cpuset need --topology" info --cpuset 0
 bad "ptmill info: --synthetic and --xml contradict each other" info --topology --synthetic core:1 --xml x

@@ -27,7 +27,7 @@ mv capture "moved capture"
 run digest "moved capture" -q --strict
 expect 0 "stream moved capture:tid1 $truth" ""
 # Options may follow and precede; numbers may be hexadecimal; sizes have suffixes.
-run digest "${images[@]}" -j 0x2 --segment-size=1k --cpu 6/85/7 trace.pt -q --bind=none --engine libipt
+run digest "${images[@]}" -j 0x2 --segment-size=1k --cpu 6/85/7 trace.pt -q --bind=none --engine libipt --resync psb --cache-limit 4M
 expect 0 "stream trace.pt $truth" ""
 
 shown="ptmill digest - <trace.pt"

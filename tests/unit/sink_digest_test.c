@@ -223,6 +223,94 @@ static void test_unexpanded(void **state)
 	ptm_space_destroy(space);
 }
 
+/* What was decoded behind a resync inside a frame is left out of the count, and told at the end. */
+static void test_resynced(void **state)
+{
+	struct ptm_space *space = make_space();
+	struct ptm_batch batch[3] = {
+		{.space = space, .steps = steps, .nsteps = 2, .digest = part_of(ips, 9)},
+		{.space = space,
+		 .steps = steps + 2,
+		 .nsteps = 1,
+		 .digest = part_of(ips + 9, 2),
+		 .resynced = true},
+		{.space = space, .steps = steps + 3, .nsteps = 2, .digest = part_of(ips + 11, 7)}};
+	const struct ptm_digest after = part_of(ips + 11, 7);
+	struct ptm_segment_end end = {.digest = part_of(ips, 9), .resynced = part_of(ips + 9, 2)};
+	char *path = make_path();
+	struct ptm_sink *sink = ptm_sink_digest_create(8, path, NULL);
+	struct job job = begin_job();
+	uint64_t sure[16];
+	struct bytes data;
+	char want[512];
+	char *got;
+
+	(void)state;
+	memcpy(sure, ips, 9 * sizeof(*ips));
+	memcpy(sure + 9, ips + 11, 7 * sizeof(*ips));
+	ptm_digest_append(&end.digest, &after);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(sink->ops->work(sink, NULL, &batch[i], job.out, NULL), 0);
+	data = end_job(&job);
+	assert_int_equal(sink->ops->stream_begin(sink, "x", NULL), 0);
+	deliver(sink, data, 5, 9);
+	assert_int_equal(sink->ops->segment_end(sink, &end, NULL), 0);
+	assert_int_equal(sink->ops->stream_end(sink, "x", NULL), 0);
+	assert_int_equal(ptm_sink_finish(sink, NULL), 0);
+	ptm_sink_destroy(sink);
+	(void)sprintf(want,
+		      "stream x at 8 digest 0x%016" PRIx64 "\nstream x at 16 digest 0x%016" PRIx64
+		      "\nstream x instructions 16 digest 0x%016" PRIx64
+		      "\nstream x resynced 2 digest 0x%016" PRIx64 "\n",
+		      digest_of(ips, 8), digest_of(sure, 16), digest_of(sure, 16),
+		      digest_of(ips + 9, 2));
+	got = read_text(path);
+	assert_string_equal(got, want);
+	assert_int_equal(unlink(path), 0);
+	free(data.data);
+	free(got);
+	free(path);
+	ptm_space_destroy(space);
+}
+
+/* A batch without steps counts; what lies in it is not known, what follows it is. */
+static void test_no_steps(void **state)
+{
+	struct ptm_space *space = make_space();
+	struct ptm_batch batch[2] = {
+		{.space = space, .digest = part_of(ips, 9)},
+		{.space = space, .steps = steps + 2, .nsteps = 1, .digest = part_of(ips + 9, 2)}};
+	struct ptm_segment_end end = {.digest = part_of(ips, 11)};
+	char *path = make_path();
+	struct ptm_sink *sink = ptm_sink_digest_create(5, path, NULL);
+	struct job job = begin_job();
+	struct bytes data;
+	char want[512];
+	char *got;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(sink->ops->work(sink, NULL, &batch[i], job.out, NULL), 0);
+	data = end_job(&job);
+	assert_int_equal(sink->ops->stream_begin(sink, "x", NULL), 0);
+	deliver(sink, data, 5, 9);
+	assert_int_equal(sink->ops->segment_end(sink, &end, NULL), 0);
+	assert_int_equal(sink->ops->stream_end(sink, "x", NULL), 0);
+	assert_int_equal(ptm_sink_finish(sink, NULL), 0);
+	ptm_sink_destroy(sink);
+	(void)sprintf(want,
+		      "stream x at 5 digest unknown\nstream x at 10 digest 0x%016" PRIx64
+		      "\nstream x instructions 11 digest 0x%016" PRIx64 "\n",
+		      digest_of(ips, 10), digest_of(ips, 11));
+	got = read_text(path);
+	assert_string_equal(got, want);
+	assert_int_equal(unlink(path), 0);
+	free(data.data);
+	free(got);
+	free(path);
+	ptm_space_destroy(space);
+}
+
 /* Records that do not add up to their segment are a bug of ours, and said. */
 static void test_mismatch(void **state)
 {
@@ -238,10 +326,9 @@ static void test_mismatch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cut_anywhere),
-		cmocka_unit_test(test_composed),
-		cmocka_unit_test(test_unexpanded),
-		cmocka_unit_test(test_mismatch),
+		cmocka_unit_test(test_cut_anywhere), cmocka_unit_test(test_composed),
+		cmocka_unit_test(test_unexpanded),   cmocka_unit_test(test_resynced),
+		cmocka_unit_test(test_no_steps),     cmocka_unit_test(test_mismatch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

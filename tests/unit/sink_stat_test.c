@@ -10,6 +10,7 @@
 /* Two segments that make up one stream of 1000 bytes. */
 static const struct ptm_tally tallies[2] = {
 	{.insns = 300,
+	 .resynced = 30,
 	 .cond = 40,
 	 .ret = 6,
 	 .indirect = 3,
@@ -28,6 +29,7 @@ static const struct ptm_tally tallies[2] = {
 	 .tsc_min = 5000000,
 	 .tsc_max = 9000000},
 	{.insns = 100,
+	 .resynced = 12,
 	 .cond = 20,
 	 .ret = 4,
 	 .indirect = 5,
@@ -143,6 +145,7 @@ static void check_stream(struct json_object *j, const char *at, uint64_t times)
 	} sums[] = {
 		{"size", 1000},
 		{"instructions", 400},
+		{"resynced", 42},
 		{"branches/total", 80},
 		{"branches/conditional", 60},
 		{"branches/returns", 10},
@@ -285,6 +288,7 @@ static void test_table(void **state)
 		"stream a.pt\n"
 		"  instructions                          400\n"
 		"  digest                 0x%016llx\n"
+		"  resynced                               42\n"
 		"  branches with a packet                 80\n"
 		"    conditional                          60\n"
 		"    returns                              10\n"
