@@ -247,8 +247,8 @@ int ptm_capture_close(struct ptm_cap_stream *stream)
 
 static void print_truth(FILE *f, const struct ptm_feed *feed)
 {
-	(void)fprintf(f, "instructions %" PRIu64 "\ndigest 0x%016" PRIx64 "\n", feed->digest.n,
-		      feed->digest.b);
+	(void)fprintf(f, "instructions %" PRIu64 "\ndigest 0x%016" PRIx64 "\nplaces %zu\n",
+		      feed->digest.n, feed->digest.b, feed->truth.n);
 	for (size_t i = 0; i < feed->truth.n; i++) {
 		const struct ptm_truth_line *t = &feed->truth.v[i];
 

@@ -35,6 +35,16 @@ static bool take_head(struct ptm_truth *truth, size_t number, const char *line)
 	       line[end] == '\0' && whole_digest(line);
 }
 
+/* How many lines follow.  Recorders did not always write it. */
+static bool take_places(struct ptm_truth *truth, const char *line)
+{
+	int end = -1;
+
+	truth->has_places = sscanf(line, "places %" SCNu64 "%n", &truth->places, &end) == 1 &&
+			    end > 0 && line[end] == '\0';
+	return truth->has_places;
+}
+
 /* One line; false if it is not of the format. */
 static bool take_line(struct ptm_truth *truth, size_t number, const char *line)
 {
@@ -44,6 +54,8 @@ static bool take_line(struct ptm_truth *truth, size_t number, const char *line)
 
 	if (number <= 2)
 		return take_head(truth, number, line);
+	if (number == 3 && take_places(truth, line))
+		return true;
 	mark.psb = sscanf(line, "psb %" SCNu64 " %" SCNu64 " %" SCNx64 "%n", &mark.offset, &mark.n,
 			  &mark.digest, &end) == 3;
 	if (!mark.psb &&
@@ -54,6 +66,15 @@ static bool take_line(struct ptm_truth *truth, size_t number, const char *line)
 		return false;
 	return end > 0 && line[end] == '\0' && whole_digest(line) &&
 	       mark.n <= truth->instructions && ptm_vec_push(&truth->marks, mark);
+}
+
+/* Lines at the end can be missing without a trace only where nobody counted them; but a stream that
+ * shows instructions has a PSB. */
+static bool is_whole(const struct ptm_truth *truth)
+{
+	if (truth->has_places && truth->marks.n != truth->places)
+		return false;
+	return truth->instructions == 0 || truth->marks.n > 0;
 }
 
 static int by_n(const void *a, const void *b)
@@ -85,9 +106,10 @@ int ptm_truth_read(struct ptm_truth *truth, const char *path, struct ptm_error *
 	free(text);
 	if (truth->marks.n > 0)
 		qsort(truth->marks.v, truth->marks.n, sizeof(*truth->marks.v), by_n);
-	if (number < 2) {
+	if (number < 2 || !is_whole(truth)) {
 		ptm_truth_fini(truth);
-		return PTM_FAIL(err, PTM_E_FORMAT, "%s: no file of truths", path);
+		return PTM_FAIL(err, PTM_E_FORMAT, "%s: %s", path,
+				number < 2 ? "no file of truths" : "cut: lines are missing");
 	}
 	return 0;
 }

@@ -21,6 +21,8 @@ struct ptm_truth_mark {
 
 struct ptm_truth {
 	uint64_t instructions, digest;
+	uint64_t places; /* number of marks, if the file tells */
+	bool has_places;
 	PTM_VEC(struct ptm_truth_mark) marks; /* by n, ascending */
 };
 

@@ -28,6 +28,7 @@ struct verify_sink {
 		*bad; /* the last that agrees, the first that does not; in truth */
 	struct ptm_marks marks;
 	uint64_t resynced; /* instructions: not compared, and no part of what the recorder saw */
+	uint64_t no_image; /* gaps */
 };
 
 static uint64_t mark_after(void *ctx, uint64_t n)
@@ -86,7 +87,7 @@ static int verify_stream_begin(struct ptm_sink *sink, const char *name, struct p
 	PTM_TRY(ptm_truth_read(&vs->truth, path, err));
 	vs->nstreams++;
 	vs->pos = vs->agreed = 0;
-	vs->resynced = 0;
+	vs->resynced = vs->no_image = 0;
 	vs->good = vs->bad = NULL;
 	ptm_marks_begin(&vs->marks);
 	return compare(vs, 0, true, 0, err);
@@ -104,6 +105,7 @@ static int verify_segment_end(struct ptm_sink *sink, const struct ptm_segment_en
 	struct verify_sink *vs = (struct verify_sink *)sink;
 
 	vs->resynced += end->resynced.n;
+	vs->no_image += end->tally->gaps[PTM_GAP_NO_IMAGE];
 	return ptm_marks_segment_end(&vs->marks, end, err);
 }
 
@@ -115,6 +117,22 @@ static int put_place(struct verify_sink *vs, const char *what, const struct ptm_
 		PTM_TRY(ptm_out_printf(vs->file.out, err, ", psb at offset 0x%" PRIx64,
 				       mark->offset));
 	return ptm_out_printf(vs->file.out, err, "\n");
+}
+
+/* The flow met addresses without an image.  Where one is known to be missing, that is why the
+ * stream differs; otherwise the trace is damaged, or the decoder went wrong. */
+static int check_images(const struct verify_sink *vs, const char *name, struct ptm_error *err)
+{
+	size_t n = ptm_session_images(vs->session), missing = 0;
+
+	for (size_t i = 0; i < n; i++)
+		missing += !ptm_session_image(vs->session, i).found;
+	if (n > 0 && missing == 0)
+		return 0;
+	return PTM_FAIL(err, PTM_E_NOINPUT,
+			"%s: cannot be compared: images are missing (%" PRIu64 " gap%s); "
+			"`ptmill info` lists what there is",
+			name, vs->no_image, vs->no_image == 1 ? "" : "s");
 }
 
 static int verify_stream_end(struct ptm_sink *sink, const char *name, struct ptm_error *err)
@@ -129,6 +147,8 @@ static int verify_stream_end(struct ptm_sink *sink, const char *name, struct ptm
 				      "stream %s as recorded: instructions %" PRIu64
 				      " digest 0x%016" PRIx64 ", %zu places\n",
 				      name, got->n, got->b, vs->agreed);
+	if (vs->no_image > 0)
+		PTM_TRY(check_images(vs, name, err));
 	vs->nwrong++;
 	PTM_TRY(ptm_out_printf(vs->file.out, err,
 			       "stream %s differs: instructions %" PRIu64 " digest 0x%016" PRIx64

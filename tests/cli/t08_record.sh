@@ -18,6 +18,8 @@ like "standard error" "$err" 'ptmill: 3000 instructions, [0-9.]+ [KM]?B, [0-9]+ 
 nothing_but capture
 truth=$(awk '$1 == "instructions" { n = $2 } $1 == "digest" { d = $2 } END { print "instructions", n, "digest", d }' \
 	capture/truth/tid1.txt)
+same "its number of places" "$(sed -n 's/^places //p' capture/truth/tid1.txt)" \
+	"$(grep -cE '^(psb|checkpoint|gap) ' capture/truth/tid1.txt)"
 like "the truth" "$truth" 'instructions 3000 digest 0x[0-9a-f]{16}'
 run digest capture -q --strict
 expect 0 "stream capture:tid1 $truth" ""

@@ -30,12 +30,43 @@ like "the report" "$out" 'stream half\.pt differs: instructions [0-9]+ digest 0x
   as recorded up to [0-9]+ instructions, psb at offset 0x[0-9a-f]+'
 run verify -q "$trace" "${images[@]}"
 same "exit code without a truth" "$code" 64
+# Without its image a stream cannot be compared; one that nobody needs does not matter.
+cp -r "$data" bare
+chmod -R u+w bare
+rm bare/images/*
+run verify -q bare
+same "exit code" "$code" 66
+same "standard output" "$out" ""
+like "standard error" "$err" 'ptmill: warning: 1 mapped image is missing; `ptmill info` lists it
+ptmill: bare:tid1: cannot be compared: images are missing \([0-9]+ gaps?\); `ptmill info` lists what there is'
+run verify -q "$trace" --truth "$data/truth/tid1.txt"
+same "exit code without images" "$code" 66
+printf '00010000-00011000 r-xp 00000000 00:00 0 /nowhere\n' >nowhere.maps
+run verify -q "$trace" "${images[@]}" --maps nowhere.maps --truth "$data/truth/tid1.txt"
+same "exit code with an image that nobody needs" "$code" 0
 # A truth that was cut in a number, or has two beginnings.
 for edit in '$s/.$//' '3s/0x.*/0x12/' '5s/.*/instructions 7/' '4s/^\(psb [0-9]*\) [0-9]*/\1 99999999999/' '2d'; do
 	sed "$edit" "$data/truth/tid1.txt" >cut.txt
 	run verify -q "$trace" "${images[@]}" --truth cut.txt
 	same "exit code of a truth after sed '$edit'" "$code" 65
 done
+# Lines are missing at its end: a file that tells their number shows it, and so does one with none.
+number=$(grep -cE '^(psb|checkpoint|gap) ' "$data/truth/tid1.txt")
+sed "2a places $number" "$data/truth/tid1.txt" >places.txt
+run verify -q "$trace" "${images[@]}" --truth places.txt
+expect 0 "stream $trace as recorded: $truth, $number places" ""
+sed '$d' places.txt >cut.txt
+run verify -q "$trace" "${images[@]}" --truth cut.txt
+expect 65 "" "ptmill: cut.txt: cut: lines are missing"
+head -n 3 places.txt >cut.txt
+run verify -q "$trace" "${images[@]}" --truth cut.txt
+expect 65 "" "ptmill: cut.txt: cut: lines are missing"
+head -n 2 places.txt >cut.txt
+run verify -q "$trace" "${images[@]}" --truth cut.txt
+expect 65 "" "ptmill: cut.txt: cut: lines are missing"
+sed '1d' places.txt >cut.txt
+run verify -q "$trace" "${images[@]}" --truth cut.txt
+same "exit code of a truth without its first line" "$code" 65
 echo "nonsense 1" >bad.txt
 run verify -q "$trace" "${images[@]}" --truth bad.txt
 expect 65 "" 'ptmill: bad.txt: line 1: not a truth: "nonsense 1"'

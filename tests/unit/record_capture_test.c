@@ -258,12 +258,15 @@ static void check_stream(const struct ptm_record_result *result)
 
 static void check_truth(const struct ptm_record_result *result, uint64_t instructions)
 {
-	uint64_t n = 0, digest = 0, offset, last = 0, psbs = 0;
+	uint64_t n = 0, digest = 0, places = 0, offset, last = 0, psbs = 0;
 	FILE *f = fopen(in_out("truth/tid1.txt"), "r");
 	char line[256];
 
 	assert_non_null(f);
-	assert_int_equal(fscanf(f, "instructions %" SCNu64 " digest %" SCNx64 " ", &n, &digest), 2);
+	assert_int_equal(fscanf(f,
+				"instructions %" SCNu64 " digest %" SCNx64 " places %" SCNu64 " ",
+				&n, &digest, &places),
+			 3);
 	assert_int_equal(n, instructions);
 	assert_int_equal(digest, result->digest);
 	while (fgets(line, sizeof(line), f) != NULL) {
@@ -274,6 +277,7 @@ static void check_truth(const struct ptm_record_result *result, uint64_t instruc
 	}
 	(void)fclose(f);
 	assert_int_equal(psbs, result->psbs);
+	assert_int_equal(psbs, places);
 	assert_true(psbs > 3);
 }
 
