@@ -3,14 +3,15 @@
  * ptmill.h - all of the library.
  *
  * In the order of need: err.h (every call), session.h (a run over traces), sink.h (where its result
- * goes), event.h (what stands between instructions), topo.h (where the workers run), record.h
- * (making traces).
+ * goes), iter.h (its result for a program), event.h (what stands between instructions), topo.h
+ * (where the workers run), record.h (making traces).
  */
 #ifndef PTMILL_PTMILL_H
 #define PTMILL_PTMILL_H
 
 #include "err.h"
 #include "event.h"
+#include "iter.h"
 #include "record.h"
 #include "session.h"
 #include "sink.h"

@@ -32,6 +32,11 @@ struct ptm_text_config {
 PTM_API struct ptm_sink *ptm_sink_text_create(const struct ptm_text_config *config,
 					      const char *path, struct ptm_error *err);
 
+/* Blocks (iter.h) and events, one a line: as text, `%016x` of the address of the first instruction,
+ * instructions, bytes and what the last one is; or as JSON, an object a line.  The formats are
+ * described in docs/formats.md. */
+PTM_API struct ptm_sink *ptm_sink_blocks_create(bool json, const char *path, struct ptm_error *err);
+
 /* `stream NAME instructions N digest 0x%016x` a stream, and with @every > 0 one line every so many
  * instructions. */
 PTM_API struct ptm_sink *ptm_sink_digest_create(uint64_t every, const char *path,

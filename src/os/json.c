@@ -197,19 +197,44 @@ void ptm_json_append(struct ptm_json *array, struct ptm_json *child)
 	append(array, take(array, child), false);
 }
 
-int ptm_json_write(const struct ptm_json *json, struct ptm_out *out, struct ptm_error *err)
+/* Borrowed from @json until it is printed again; NULL when out of memory. */
+static const char *print(const struct ptm_json *json, int flags, size_t *len)
 {
-	const char *text = NULL;
-	size_t len = 0;
+	if (json == NULL || json->lost)
+		return NULL;
+	return json_object_to_json_string_length(json->value,
+						 flags | JSON_C_TO_STRING_NOSLASHESCAPE, len);
+}
 
-	if (json != NULL && !json->lost)
-		text = json_object_to_json_string_length(json->value,
-							 JSON_C_TO_STRING_PRETTY |
-								 JSON_C_TO_STRING_SPACED |
-								 JSON_C_TO_STRING_NOSLASHESCAPE,
-							 &len);
+static int write_as(const struct ptm_json *json, int flags, struct ptm_out *out,
+		    struct ptm_error *err)
+{
+	size_t len = 0;
+	const char *text = print(json, flags, &len);
+
 	if (text == NULL)
 		return PTM_FAIL(err, PTM_E_NOMEM, "Cannot write JSON: out of memory");
 	PTM_TRY(ptm_out_write(out, text, len, err));
 	return ptm_out_write(out, "\n", 1, err);
+}
+
+int ptm_json_write(const struct ptm_json *json, struct ptm_out *out, struct ptm_error *err)
+{
+	return write_as(json, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED, out, err);
+}
+
+int ptm_json_write_line(const struct ptm_json *json, struct ptm_out *out, struct ptm_error *err)
+{
+	return write_as(json, JSON_C_TO_STRING_PLAIN, out, err);
+}
+
+size_t ptm_json_print(const struct ptm_json *json, char *buf, size_t size)
+{
+	size_t len = 0;
+	const char *text = print(json, JSON_C_TO_STRING_PLAIN, &len);
+
+	if (text == NULL || len > size)
+		return 0;
+	memcpy(buf, text, len);
+	return len;
 }

@@ -14,6 +14,7 @@
 #include "os/file.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* An object or an array. */
@@ -42,5 +43,12 @@ void ptm_json_append(struct ptm_json *array, struct ptm_json *child); /* takes @
 
 /* Write it, indented and with a newline at the end.  Returns 0 or -PTM_E_*. */
 int ptm_json_write(const struct ptm_json *json, struct ptm_out *out, struct ptm_error *err);
+
+/* Write it on one line, without blanks between its parts, and a newline.  Returns 0 or -PTM_E_*. */
+int ptm_json_write_line(const struct ptm_json *json, struct ptm_out *out, struct ptm_error *err);
+
+/* The same without the newline, at @buf.  Returns the length; 0 if it needs more than @size bytes,
+ * or memory ran out. */
+size_t ptm_json_print(const struct ptm_json *json, char *buf, size_t size);
 
 #endif

@@ -77,6 +77,11 @@ static inline void ptm_lines_init(struct ptm_lines *lines, struct ptm_job_out *o
 	*lines = (struct ptm_lines){.out = out};
 }
 
+static inline void ptm_lines_init_framed(struct ptm_lines *lines, struct ptm_job_out *out)
+{
+	*lines = (struct ptm_lines){.out = out, .framed = true};
+}
+
 /* Hand over what was written. */
 void ptm_lines_flush(struct ptm_lines *lines);
 

@@ -8,14 +8,12 @@
  * direct-mapped table of steps seen lately, which saves the look-up. Both are bounded: the cache is
  * dropped when it reaches its limit, and the table with it.
  */
-#include "sink/common.h"
 #include "sink/disasm.h"
+#include "sink/listing.h"
 
 #include "image/code.h"
 #include "ptmill/sink.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* A worker's cache: some 60 bytes an instruction and run, so about a million of them: the hot code
@@ -23,7 +21,6 @@
 #define TEXT_CACHE_BYTES ((size_t)64 << 20)
 
 #define LINE_MAX_LEN (16 + 2 + PTM_DISASM_MAX + 1)
-#define EVENT_MAX    257 /* an event's text and a newline */
 
 #define FRONT_BITS 12
 #define FRONT_SIZE (1u << FRONT_BITS)
@@ -57,7 +54,7 @@ struct text_worker {
 };
 
 struct text_sink {
-	struct ptm_file_sink file;
+	struct ptm_listing list;
 	bool no_disasm;
 	size_t cache_limit;
 };
@@ -193,19 +190,11 @@ static struct run_text *run_text(struct text_worker *tw, struct ptm_run *run, ui
 static bool put_unexpanded(struct ptm_lines *lines, const struct ptm_run *run, int why, uint32_t n)
 {
 	enum ptm_gap gap = why == -PTM_E_NOMAP ? PTM_GAP_NO_IMAGE : PTM_GAP_BAD_INSN;
-	char class[32];
-	char buf[EVENT_MAX];
-	int len;
+	char buf[PTM_LISTING_LINE];
 
 	if (why == 0)
 		gap = PTM_GAP_MISMATCH;
-	(void)snprintf(class, sizeof(class), "%s", ptm_gap_name(gap));
-	for (char *s = class; *s != '\0'; s++)
-		*s = *s == ' ' ? '-' : *s;
-	len = snprintf(buf, sizeof(buf),
-		       "[gap class=%s instructions=%" PRIu32 " ip=%016" PRIx64 "]\n", class, n,
-		       run->next);
-	return ptm_lines_write(lines, buf, (size_t)len);
+	return ptm_lines_write(lines, buf, ptm_listing_unknown(buf, gap, n, run->next));
 }
 
 static int no_memory(struct ptm_error *err)
@@ -266,10 +255,10 @@ static bool put_event(struct ptm_lines *lines, const struct ptm_event *ev)
 {
 	struct ptm_event shown = *ev;
 
-	if (!ptm_lines_room(lines, EVENT_MAX))
+	if (!ptm_lines_room(lines, PTM_LISTING_LINE))
 		return false;
 	shown.flags &= (uint8_t)~PTM_EVF_HAS_TSC;
-	lines->pos += ptm_event_format(&shown, lines->pos, EVENT_MAX);
+	lines->pos += ptm_event_format(&shown, lines->pos, PTM_LISTING_LINE - 1);
 	*lines->pos++ = '\n';
 	return true;
 }
@@ -282,6 +271,8 @@ static int put_batch(struct text_worker *tw, struct ptm_lines *lines, const stru
 	for (size_t i = 0; i <= batch->nevents; i++) {
 		size_t end = i < batch->nevents ? batch->events[i].step : batch->nsteps;
 
+		if (step == 0 && end > 0 && !ptm_frame_mark(lines, batch->resynced))
+			return ptm_lines_failed(err);
 		for (; step < end; step++)
 			PTM_TRY(put_step(tw, lines, batch->space, &batch->steps[step], err));
 		if (i < batch->nevents && !put_event(lines, &batch->events[i]))
@@ -297,7 +288,7 @@ static int text_work(struct ptm_sink *sink, void *worker, const struct ptm_batch
 	int status;
 
 	(void)sink;
-	ptm_lines_init(&lines, out);
+	ptm_lines_init_framed(&lines, out);
 	status = put_batch((struct text_worker *)worker, &lines, batch, err);
 	ptm_lines_flush(&lines);
 	return status;
@@ -310,8 +301,9 @@ static const struct ptm_sink_ops text_ops = {
 	.worker_destroy = text_worker_destroy,
 	.work = text_work,
 	.streams = ptm_file_sink_streams,
-	.stream_begin = ptm_file_sink_stream_begin,
-	.deliver = ptm_file_sink_deliver,
+	.stream_begin = ptm_listing_stream_begin,
+	.deliver = ptm_listing_deliver,
+	.stream_end = ptm_listing_stream_end,
 	.finish = ptm_file_sink_finish,
 	.destroy = ptm_file_sink_destroy,
 };
@@ -324,11 +316,12 @@ struct ptm_sink *ptm_sink_text_create(const struct ptm_text_config *config, cons
 
 	if (sink == NULL)
 		return NULL;
+	sink->list.marks = true;
 	sink->cache_limit = TEXT_CACHE_BYTES;
 	if (config != NULL) {
 		sink->no_disasm = config->no_disasm;
 		if (config->cache_limit > 0)
 			sink->cache_limit = config->cache_limit;
 	}
-	return &sink->file.sink;
+	return &sink->list.file.sink;
 }

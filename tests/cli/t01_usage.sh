@@ -63,7 +63,7 @@ for command in decode digest stat info verify; do
 	bad "ptmill $command: --sysroot needs --maps, whose files it is for" $command --sysroot / x
 	bad "ptmill $command: --elf, --raw, --maps: the FILE is an empty name" $command --elf "" x
 done
-bad "ptmill decode: --format: 'xml' is none of: text" decode --format xml x
+bad "ptmill decode: --format: 'xml' is none of: text, blocks, json" decode --format xml x
 bad "ptmill digest: --every: '0' is not a number of at least 1" digest --every 0 x
 bad "ptmill dump: unrecognized option '--elf'" dump --elf x x
 bad "ptmill dump: unrecognized option '--resync'" dump --resync psb x
