@@ -9,6 +9,7 @@
 #include "pipeline/ring.h"
 #include "pipeline/sink.h"
 #include "ptmill/sink.h"
+#include "sink/frames.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -107,6 +108,27 @@ static inline struct bytes end_job(struct job *job)
 	ptm_ring_leave(job->ring, NULL);
 	ptm_ring_destroy(job->ring);
 	return all;
+}
+
+/* Ends a job whose output is frames: the payloads of bodies, which are lines. */
+static inline struct bytes end_framed_job(struct job *job)
+{
+	struct bytes all = end_job(job);
+	struct bytes lines = {.data = calloc(1, all.len + 1)};
+	struct ptm_frame_reader reader = {.has_held = false};
+	struct ptm_piece piece;
+
+	assert_non_null(lines.data);
+	ptm_frame_feed(&reader, all.data, all.len);
+	for (ptm_frame_next(&reader, &piece); piece.kind != PTM_PIECE_NONE;
+	     ptm_frame_next(&reader, &piece)) {
+		if (piece.kind != PTM_PIECE_BODY)
+			continue;
+		memcpy(lines.data + lines.len, piece.body, piece.len);
+		lines.len += piece.len;
+	}
+	free(all.data);
+	return lines;
 }
 
 /* The whole of a file. */

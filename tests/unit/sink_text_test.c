@@ -120,7 +120,7 @@ static struct bytes run_cut(struct fixture *f, unsigned cuts, unsigned batches)
 		steps[batch.nsteps - 1].n++;
 	}
 	work(f, &job, &batch);
-	return end_job(&job);
+	return end_framed_job(&job);
 }
 
 static void check_cut(struct fixture *f, unsigned cuts, unsigned batches, const char *want)
@@ -175,7 +175,7 @@ static void check_step(struct fixture *f, struct ptm_step step, const char *want
 		struct bytes got;
 
 		work(f, &job, &batch);
-		got = end_job(&job);
+		got = end_framed_job(&job);
 		assert_string_equal((const char *)got.data, want);
 		free(got.data);
 	}
@@ -227,7 +227,7 @@ static void test_long_step(void **state)
 
 	(void)state;
 	work(&f, &job, &batch);
-	got = end_job(&job);
+	got = end_framed_job(&job);
 	assert_int_equal(got.len, n * (sizeof(line) - 1));
 	for (uint32_t i = 0; i < n; i++)
 		assert_memory_equal(got.data + i * (sizeof(line) - 1), line, sizeof(line) - 1);
@@ -259,33 +259,81 @@ static void test_canceled(void **state)
 	close_text(&f);
 }
 
-/* What is delivered appears under the name only when finished. */
-static void test_output(void **state)
+/* Two batches at the begin of the code, the second behind a resync if @resynced, and an event. */
+static struct bytes some_output(struct fixture *f, bool resynced)
 {
+	struct ptm_step steps[] = {{0x401000, 2, PTM_MODE_64}, {0x401014, 1, PTM_MODE_64}};
+	struct ptm_event ev = {.kind = PTM_EV_STOP};
+	struct ptm_batch first = {.steps = steps, .nsteps = 1};
+	struct ptm_batch second = {
+		.steps = steps + 1, .nsteps = 1, .events = &ev, .nevents = 1, .resynced = resynced};
+	struct job job = begin_job();
+
+	work(f, &job, &first);
+	work(f, &job, &second);
+	work(f, &job, &second);
+	work(f, &job, &first);
+	return end_job(&job);
+}
+
+static void check_resync(bool resynced, const char *want)
+{
+	struct fixture f = open_text((struct ptm_text_config){.no_disasm = true});
 	char *path = make_path();
 	struct ptm_sink *sink = ptm_sink_text_create(NULL, path, NULL);
+	struct bytes out = some_output(&f, resynced);
 	char *text;
 
-	(void)state;
 	assert_non_null(sink);
-	assert_int_equal(sink->ops->deliver(sink, "line\n", 5, NULL), 0);
+	assert_int_equal(sink->ops->stream_begin(sink, "s", NULL), 0);
+	assert_int_equal(sink->ops->deliver(sink, out.data, out.len, NULL), 0);
+	free(out.data);
+	assert_int_equal(sink->ops->stream_end(sink, "s", NULL), 0);
 	assert_int_not_equal(access(path, F_OK), 0);
 	assert_int_equal(ptm_sink_finish(sink, NULL), 0);
 	text = read_text(path);
-	assert_string_equal(text, "line\n");
+	assert_string_equal(text, want);
 	free(text);
 	assert_int_equal(ptm_sink_finish(sink, NULL), -PTM_E_USAGE);
 	ptm_sink_destroy(sink);
 	assert_int_equal(unlink(path), 0);
+	free(path);
+	close_text(&f);
+}
 
-	sink = ptm_sink_text_create(NULL, path, NULL);
+/* Where resynced instructions begin and end is said once, whatever batches they come in; an event
+ * is neither. */
+static void test_resync(void **state)
+{
+	(void)state;
+	check_resync(false, "0000000000401000\n0000000000401001\n"
+			    "[stop]\n0000000000401014\n"
+			    "[stop]\n0000000000401014\n"
+			    "0000000000401000\n0000000000401001\n");
+	check_resync(true, "0000000000401000\n0000000000401001\n"
+			   "[stop]\n[resync begin]\n0000000000401014\n"
+			   "[stop]\n0000000000401014\n"
+			   "[resync end]\n0000000000401000\n0000000000401001\n");
+}
+
+/* What is not finished does not appear under the name. */
+static void test_output(void **state)
+{
+	struct fixture f = open_text((struct ptm_text_config){0});
+	struct bytes out = some_output(&f, false);
+	char *path = make_path();
+	struct ptm_sink *sink = ptm_sink_text_create(NULL, path, NULL);
+
+	(void)state;
 	assert_non_null(sink);
-	assert_int_equal(sink->ops->deliver(sink, "line\n", 5, NULL), 0);
+	assert_int_equal(sink->ops->deliver(sink, out.data, out.len, NULL), 0);
 	ptm_sink_destroy(sink);
 	assert_int_not_equal(access(path, F_OK), 0);
+	free(out.data);
 	free(path);
 	ptm_sink_destroy(NULL);
 	assert_null(ptm_sink_text_create(NULL, "/nonexistent/x", NULL));
+	close_text(&f);
 }
 
 int main(void)
@@ -294,7 +342,8 @@ int main(void)
 		cmocka_unit_test(test_any_cut),    cmocka_unit_test(test_no_disasm),
 		cmocka_unit_test(test_tiny_cache), cmocka_unit_test(test_unexpanded),
 		cmocka_unit_test(test_modes),      cmocka_unit_test(test_long_step),
-		cmocka_unit_test(test_canceled),   cmocka_unit_test(test_output),
+		cmocka_unit_test(test_canceled),   cmocka_unit_test(test_resync),
+		cmocka_unit_test(test_output),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
