@@ -37,6 +37,14 @@ enum ptm_event_kind {
 	PTM_EV_PTWRITE = 17,    /* value: payload; arg: payload bytes; ip: of the PTWRITE */
 	PTM_EV_CBR = 18,        /* arg: core:bus ratio */
 	PTM_EV_MNT = 19,        /* value: payload */
+	PTM_EV_CFE = 20, /* Event Trace, control flow event: arg: type; value: vector; at ip */
+	PTM_EV_EVD = 21, /* Event Trace, data of the CFE that follows: arg: type; value: payload */
+	PTM_EV_BLOCK_BEGIN = 22, /* BBP, PEBS via PT: arg: type; value: bytes of an item (4, 8) */
+	PTM_EV_BLOCK_ITEM = 23,  /* BIP: arg: id; value: payload */
+	PTM_EV_BLOCK_END = 24,   /* BEP; at ip */
+	PTM_EV_TRIGGER = 25, /* TRIG: arg: its second byte; value: bit vector | instructions << 8;
+				at ip */
+	PTM_EV_IFLAG = 26,   /* Event Trace: arg: RFLAGS.IF from ip on */
 	PTM_EV_GAP = 32 /* part of the trace could not be decoded: arg is an enum ptm_gap, value the
 			 * number of trace bytes skipped, offset where they begin, ip where the flow
 			 * stood (if known) */

@@ -19,6 +19,7 @@ void ptm_emit_init(struct ptm_emit *emit, ptm_emit_fn fn, void *ctx)
 	emit->nsteps = 0;
 	emit->nevents = 0;
 	emit->open = false;
+	emit->no_steps = false;
 }
 
 int ptm_emit_space(struct ptm_emit *emit, const struct ptm_space *space, struct ptm_error *err)
@@ -66,7 +67,8 @@ int ptm_emit_flush(struct ptm_emit *emit, struct ptm_error *err)
 	return status;
 }
 
-int ptm_emit_step(struct ptm_emit *emit, uint64_t ip, enum ptm_mode mode, struct ptm_error *err)
+int ptm_emit_step(struct ptm_emit *emit, uint64_t ip, uint32_t n, enum ptm_mode mode,
+		  struct ptm_error *err)
 {
 	if (emit->nsteps == PTM_EMIT_STEPS) {
 		int status = ptm_emit_flush(emit, err);
@@ -74,7 +76,7 @@ int ptm_emit_step(struct ptm_emit *emit, uint64_t ip, enum ptm_mode mode, struct
 		if (status < 0)
 			return status;
 	}
-	emit->steps[emit->nsteps++] = (struct ptm_step){ip, 1, mode};
+	emit->steps[emit->nsteps++] = (struct ptm_step){ip, n, mode};
 	emit->open = true;
 	return 0;
 }

@@ -28,6 +28,7 @@ struct ptm_emit {
 	const struct ptm_space *space; /* of the current batch */
 	struct ptm_digest part;        /* of it */
 	size_t nsteps, nevents;
+	bool no_steps;  /* nobody wants them; may be set after init */
 	bool open;      /* the last step may grow */
 	bool uncertain; /* the instructions that follow lie behind a resync */
 	struct ptm_step steps[PTM_EMIT_STEPS];
@@ -52,8 +53,9 @@ int ptm_emit_event(struct ptm_emit *emit, const struct ptm_event *ev, struct ptm
 int ptm_emit_gap(struct ptm_emit *emit, enum ptm_gap gap, uint64_t offset, uint64_t bytes,
 		 const uint64_t *ip, struct ptm_error *err);
 
-/* The slow part of ptm_emit_insn(): a new step. */
-int ptm_emit_step(struct ptm_emit *emit, uint64_t ip, enum ptm_mode mode, struct ptm_error *err);
+/* A new step of @n instructions. */
+int ptm_emit_step(struct ptm_emit *emit, uint64_t ip, uint32_t n, enum ptm_mode mode,
+		  struct ptm_error *err);
 
 /* Emit the instruction at @ip.  It continues the last step unless an event, a change of mode or a
  * branch that took a packet lies in between; @klass tells which it is. */
@@ -62,7 +64,7 @@ static inline int ptm_emit_insn(struct ptm_emit *emit, uint64_t ip, enum ptm_mod
 {
 	if (!emit->open || emit->steps[emit->nsteps - 1].mode != mode ||
 	    emit->steps[emit->nsteps - 1].n == UINT32_MAX) {
-		int status = ptm_emit_step(emit, ip, mode, err);
+		int status = ptm_emit_step(emit, ip, 1, mode, err);
 
 		if (status < 0)
 			return status;
@@ -80,6 +82,32 @@ static inline int ptm_emit_insn(struct ptm_emit *emit, uint64_t ip, enum ptm_mod
 		emit->tally.call += klass == PTM_INSN_CALL || klass == PTM_INSN_CALL_INDIRECT;
 		emit->tally.far += klass >= PTM_INSN_FAR_CALL;
 	}
+	return 0;
+}
+
+/* Emit @n instructions from @ip on along unconditional flow, whose digest is known; @closed: the
+ * last one took a packet.  Branches are the caller's to count. */
+static inline int ptm_emit_run(struct ptm_emit *emit, uint64_t ip, uint32_t n, enum ptm_mode mode,
+			       const struct ptm_digest *digest, bool closed, struct ptm_error *err)
+{
+	struct ptm_step *last;
+
+	if (n == 0)
+		return 0;
+	if (!emit->no_steps) {
+		last = emit->open ? &emit->steps[emit->nsteps - 1] : NULL;
+		if (last == NULL || last->mode != mode || last->n > UINT32_MAX - n) {
+			int status = ptm_emit_step(emit, ip, n, mode, err);
+
+			if (status < 0)
+				return status;
+		} else {
+			last->n += n;
+		}
+		emit->open = !closed;
+	}
+	ptm_digest_append(&emit->part, digest);
+	*(emit->uncertain ? &emit->tally.resynced : &emit->tally.insns) += n;
 	return 0;
 }
 

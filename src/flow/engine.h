@@ -75,6 +75,7 @@ struct ptm_engine_ops {
 		      struct ptm_emit *emit, struct ptm_error *err);
 };
 
+extern const struct ptm_engine_ops ptm_engine_fast; /* create() and the others in one thread */
 extern const struct ptm_engine_ops ptm_engine_ipt;
 
 /* What is worth saying about a CPU before decoding starts: NULL, or one line (unknown model). */

@@ -33,6 +33,13 @@ static const char *const event_names[] = {
 	[PTM_EV_PTWRITE] = "ptwrite",
 	[PTM_EV_CBR] = "cbr",
 	[PTM_EV_MNT] = "mnt",
+	[PTM_EV_CFE] = "cfe",
+	[PTM_EV_EVD] = "evd",
+	[PTM_EV_BLOCK_BEGIN] = "block begin",
+	[PTM_EV_BLOCK_ITEM] = "block item",
+	[PTM_EV_BLOCK_END] = "block end",
+	[PTM_EV_TRIGGER] = "trigger",
+	[PTM_EV_IFLAG] = "iflag",
 	[PTM_EV_GAP] = "gap",
 };
 

@@ -178,6 +178,18 @@ bool ptm_frame_ends_in_ovf(const uint8_t *data, size_t len)
 	return len <= PTM_FRAME_MAX && ptm_frame_scan(&frame, &unused).ovf_last;
 }
 
+bool ptm_frame_rest_is_time(const struct ptm_lexer *lx)
+{
+	struct ptm_lexer rest = *lx;
+	struct ptm_pkt pkt;
+	enum ptm_lex_status status;
+
+	while ((status = ptm_lex_next(&rest, &pkt)) == PTM_LEX_OK)
+		if (pkt.kind != PTM_PKT_PAD && !ptm_pkt_is_time(pkt.kind))
+			return false;
+	return status == PTM_LEX_END;
+}
+
 /* What lies before the first frame, and behind the longest one. */
 static int emit_head(const struct ptm_segment *seg, struct ptm_emit *emit, struct ptm_error *err)
 {
@@ -218,7 +230,7 @@ int ptm_frames_walk(const struct ptm_segment *seg, ptm_frame_fn fn, void *ctx,
 					  .next_offset = seg->offset + end,
 					  .ovf_pending = ovf_pending,
 					  .assume = assume};
-		struct ptm_frame_scan scan;
+		bool ovf_last = false;
 		uint64_t excess = end == seg->len ? seg->skipped : 0;
 
 		if (frame.len > PTM_FRAME_MAX) {
@@ -229,12 +241,11 @@ int ptm_frames_walk(const struct ptm_segment *seg, ptm_frame_fn fn, void *ctx,
 			next = ptm_psbplus_judge(seg->data + end, avail - end);
 			frame.next = &next;
 		}
-		scan = ptm_frame_scan(&frame, &emit->tally);
-		PTM_TRY(fn(ctx, &frame, &scan, emit, err));
+		PTM_TRY(fn(ctx, &frame, &ovf_last, emit, err));
 		PTM_TRY(emit_excess(frame.offset + frame.len, excess, emit, err));
 		if (seg->cancel != NULL && atomic_load_explicit(seg->cancel, memory_order_relaxed))
 			return PTM_FAIL(err, PTM_E_CANCELED, "Canceled");
-		ovf_pending = scan.ovf_last && excess == 0;
+		ovf_pending = ovf_last && excess == 0;
 		begin = end;
 	}
 	if (seg->missing > 0)

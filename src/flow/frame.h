@@ -86,10 +86,12 @@ void ptm_frame_account(const struct ptm_frame *frame, size_t decoded, struct ptm
  * (up to PTM_OVF_LOOK bytes). */
 bool ptm_frame_ends_in_ovf(const uint8_t *data, size_t len);
 
-/* Decodes one frame; @scan is its scan. */
-typedef int (*ptm_frame_fn)(void *ctx, const struct ptm_frame *frame,
-			    const struct ptm_frame_scan *scan, struct ptm_emit *emit,
-			    struct ptm_error *err);
+/* Are only PAD and time left of what @lx has before it, whole? */
+bool ptm_frame_rest_is_time(const struct ptm_lexer *lx);
+
+/* Decodes one frame.  Stores whether an OVF is its last packet (as ptm_frame_scan() sees it). */
+typedef int (*ptm_frame_fn)(void *ctx, const struct ptm_frame *frame, bool *ovf_last,
+			    struct ptm_emit *emit, struct ptm_error *err);
 
 /* Walk the frames of a segment in order; head, skipped and missing sync are emitted and accounted
  * for here. */

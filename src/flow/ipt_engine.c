@@ -545,9 +545,11 @@ static int choose_bytes(struct walk *w, const struct ptm_frame_scan *scan,
 	return 0;
 }
 
-static int decode_frame(void *ctx, const struct ptm_frame *frame, const struct ptm_frame_scan *scan,
+static int decode_frame(void *ctx, const struct ptm_frame *frame, bool *ovf_last,
 			struct ptm_emit *emit, struct ptm_error *err)
 {
+	const struct ptm_frame_scan found = ptm_frame_scan(frame, &emit->tally);
+	const struct ptm_frame_scan *scan = &found;
 	struct ipt_engine *e = (struct ipt_engine *)ctx;
 	struct walk w = {
 		.engine = e, .frame = frame, .emit = emit, .err = err, .added_begin = SIZE_MAX};
@@ -557,6 +559,7 @@ static int decode_frame(void *ctx, const struct ptm_frame *frame, const struct p
 	size_t len;
 	int status;
 
+	*ovf_last = scan->ovf_last;
 	PTM_TRY(enter_space(&w, plus.has_tsc, plus.tsc));
 	if (plus.no_psbend)
 		PTM_TRY(ptm_emit_gap(emit, PTM_GAP_CONFIG, frame->offset + plus.end, 0, NULL, err));

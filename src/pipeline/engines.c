@@ -5,7 +5,7 @@
 #include "pipeline/engines.h"
 
 static const struct ptm_engine_ops *const engines[] = {
-	[PTM_ENGINE_FAST] = &ptm_engine_ipt,
+	[PTM_ENGINE_FAST] = &ptm_engine_fast,
 	[PTM_ENGINE_LIBIPT] = &ptm_engine_ipt,
 };
 

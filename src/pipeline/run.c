@@ -7,6 +7,7 @@
 #include "pipeline/session.h"
 
 #include "base/error.h"
+#include "flow/cache.h"
 #include "os/thread.h"
 #include "pipeline/engines.h"
 #include "pipeline/split.h"
@@ -23,6 +24,7 @@ struct run {
 	const struct ptm_run_options *options;
 	struct ptm_split *split; /* under the ring's entry lock */
 	struct ptm_ring *ring;
+	struct ptm_cache *cache; /* shared by the workers' engines */
 	struct ptm_run_stats *stats; /* the deliverer's */
 	atomic_uint pinned;          /* workers count themselves; read after they are joined */
 
@@ -120,7 +122,8 @@ static int worker_start(struct worker *w, struct ptm_error *err)
 	if (w->emit == NULL)
 		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
 	if (sink->ops->raw == NULL) {
-		const struct ptm_engine_options options = {.resync = session->config.resync,
+		const struct ptm_engine_options options = {.cache = w->run->cache,
+							   .resync = session->config.resync,
 							   .want = sink->ops->want};
 
 		w->engine = ptm_engine_of(session->config.engine)->create(&options, err);

@@ -64,27 +64,29 @@ static int put_gaps(void *ctx, const struct ptm_batch *batch, struct ptm_error *
 	return 0;
 }
 
-static int dump_frame(void *ctx, const struct ptm_frame *frame, const struct ptm_frame_scan *scan,
+static int dump_frame(void *ctx, const struct ptm_frame *frame, bool *ovf_last,
 		      struct ptm_emit *emit, struct ptm_error *err)
 {
+	const struct ptm_frame_scan scan = ptm_frame_scan(frame, &emit->tally);
 	struct ptm_lines *lines = (struct ptm_lines *)ctx;
 	struct ptm_lexer lx;
 	struct ptm_pkt pkt;
 
+	*ovf_last = scan.ovf_last;
 	PTM_TRY(ptm_emit_flush(emit, err));
-	ptm_frame_lexer(frame, scan->good, &lx);
+	ptm_frame_lexer(frame, scan.good, &lx);
 	while (ptm_lex_next(&lx, &pkt) == PTM_LEX_OK) {
 		uint64_t offset = frame->offset + (uint64_t)(lx.pos - frame->data) - pkt.size;
 
 		if (!put_packet(lines, offset, &pkt))
 			return ptm_lines_failed(err);
 	}
-	ptm_frame_account(frame, scan->good, &emit->tally);
-	if (scan->status == PTM_LEX_END)
+	ptm_frame_account(frame, scan.good, &emit->tally);
+	if (scan.status == PTM_LEX_END)
 		return 0;
 	return ptm_emit_gap(emit,
-			    scan->status == PTM_LEX_BAD ? PTM_GAP_BAD_PACKET : PTM_GAP_TRUNCATED,
-			    frame->offset + scan->good, frame->len - scan->good, NULL, err);
+			    scan.status == PTM_LEX_BAD ? PTM_GAP_BAD_PACKET : PTM_GAP_TRUNCATED,
+			    frame->offset + scan.good, frame->len - scan.good, NULL, err);
 }
 
 static int dump_raw(struct ptm_sink *sink, void *worker, const struct ptm_segment *seg,

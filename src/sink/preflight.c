@@ -111,20 +111,21 @@ static int ignore(void *ctx, const struct ptm_batch *batch, struct ptm_error *er
 	return 0;
 }
 
-static int look_at_frame(void *ctx, const struct ptm_frame *frame,
-			 const struct ptm_frame_scan *scan, struct ptm_emit *emit,
-			 struct ptm_error *err)
+static int look_at_frame(void *ctx, const struct ptm_frame *frame, bool *ovf_last,
+			 struct ptm_emit *emit, struct ptm_error *err)
 {
+	const struct ptm_frame_scan scan = ptm_frame_scan(frame, &emit->tally);
 	struct look *look = (struct look *)ctx;
 	const struct ptm_timeline *images = &look->seg->stream->images;
 	struct space_counts *sc = find_space(look->counts, images->first);
 	struct ptm_lexer lx;
 	struct ptm_pkt pkt;
 
-	ptm_frame_account(frame, scan->good, &emit->tally);
+	*ovf_last = scan.ovf_last;
+	ptm_frame_account(frame, scan.good, &emit->tally);
 	if ((frame->offset * PTM_DIGEST_K >> 32) % look->sink->every != 0)
 		return 0;
-	ptm_frame_lexer(frame, scan->good, &lx);
+	ptm_frame_lexer(frame, scan.good, &lx);
 	while (sc != NULL && ptm_lex_next(&lx, &pkt) == PTM_LEX_OK) {
 		size_t i;
 

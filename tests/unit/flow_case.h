@@ -273,7 +273,10 @@ static void flow_open(struct flow_env *env, const struct ptm_engine_ops *ops,
 	assert_int_equal(ptm_space_seal(env->space, &err), 0);
 	env->stream.images.first = env->space;
 	env->stream.cpu = c->cpu;
-	env->engine = ops->create(&(struct ptm_engine_options){.want = PTM_WANT_STEPS}, &err);
+	env->engine =
+		ops->create(&(struct ptm_engine_options){.want = PTM_WANT_STEPS | PTM_WANT_TALLY,
+							 .resync = PTM_RESYNC_PSB},
+			    &err);
 	assert_non_null(env->engine);
 }
 

@@ -18,7 +18,7 @@
 #define COUNT(a)  (sizeof(a) / sizeof((a)[0]))
 #define CASES     (COUNT(return_cases) + COUNT(sync_cases) + COUNT(code_cases))
 
-static const struct ptm_engine_ops *const engines[] = {&ptm_engine_ipt};
+static const struct ptm_engine_ops *const engines[] = {&ptm_engine_ipt, &ptm_engine_fast};
 
 /* Every row of the list of pitfalls that is the flow's, or is said to be tested elsewhere. */
 static const char *const rows[] = {

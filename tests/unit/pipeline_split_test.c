@@ -77,13 +77,13 @@ static void expect_frames(const struct pt_bytes *p, struct frames *out)
 	}
 }
 
-static int take_frame(void *ctx, const struct ptm_frame *frame, const struct ptm_frame_scan *scan,
+static int take_frame(void *ctx, const struct ptm_frame *frame, bool *ovf_last,
 		      struct ptm_emit *emit, struct ptm_error *err)
 {
 	struct frames *out = (struct frames *)ctx;
 	struct frame f = {frame->offset, frame->len, frame->ovf_pending};
 
-	(void)scan;
+	*ovf_last = ptm_frame_scan(frame, &(struct ptm_tally){0}).ovf_last;
 	(void)emit;
 	(void)err;
 	assert_true(ptm_vec_push(&out->f, f));

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cache.c - a generation: an array of nodes, an array of their links in a hash table by address,
+ * and a list of the address spaces that they lie in.
+ *
+ * The arrays are reserved whole as address space and get memory page by page as they fill, so that
+ * an id is an index and nothing ever moves.  Ids are dealt out by one addition; a node that lost
+ * the race to be published leaves its id unused.
+ */
+#include "flow/cache.h"
+
+#include "os/rcu.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <xxhash.h>
+
+#define SPACES_MAX 4096
+
+/* Of one node: the node, its link, its share of the hash table's buckets. */
+#define NODE_COST (sizeof(struct ptm_node) + sizeof(struct ptm_rcu_map_node) + 16)
+
+struct ptm_gen {
+	struct ptm_rcu_head rcu;
+	struct ptm_node *nodes;
+	struct ptm_rcu_map_node *links; /* of the same index */
+	uint32_t cap;
+	_Atomic uint32_t used; /* ids dealt out, the unused [0] included; may overshoot cap */
+	struct ptm_rcu_map *map;
+
+	pthread_mutex_t lock; /* of the spaces */
+	XXH128_hash_t *spaces;
+	unsigned nspaces;
+};
+
+struct ptm_cache {
+	_Atomic(struct ptm_gen *) gen;
+	uint64_t limit;
+	pthread_mutex_t lock; /* of turning */
+	uint64_t generations;
+};
+
+/* Zeroed pages, taken when they are touched. */
+static void *reserve(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p != MAP_FAILED ? p : NULL;
+}
+
+static void release(void *p, size_t bytes)
+{
+	if (p != NULL)
+		(void)munmap(p, bytes);
+}
+
+static void gen_free(struct ptm_rcu_head *head)
+{
+	struct ptm_gen *gen =
+		(struct ptm_gen *)(void *)((char *)head - offsetof(struct ptm_gen, rcu));
+
+	ptm_rcu_map_destroy(gen->map, NULL, NULL);
+	release(gen->nodes, gen->cap * sizeof(*gen->nodes));
+	release(gen->links, gen->cap * sizeof(*gen->links));
+	(void)pthread_mutex_destroy(&gen->lock);
+	free(gen->spaces);
+	free(gen);
+}
+
+static struct ptm_gen *gen_create(uint64_t limit, struct ptm_error *err)
+{
+	struct ptm_gen *gen = calloc(1, sizeof(*gen));
+
+	if (gen == NULL) {
+		(void)PTM_FAIL(err, PTM_E_NOMEM, "Out of memory for the code cache");
+		return NULL;
+	}
+	gen->cap = (uint32_t)(limit / NODE_COST < UINT32_MAX ? limit / NODE_COST : UINT32_MAX);
+	(void)pthread_mutex_init(&gen->lock, NULL);
+	atomic_init(&gen->used, 1);
+	gen->nodes = reserve(gen->cap * sizeof(*gen->nodes));
+	gen->links = reserve(gen->cap * sizeof(*gen->links));
+	gen->map = ptm_rcu_map_create(1024, err);
+	if (gen->nodes == NULL || gen->links == NULL || gen->map == NULL) {
+		(void)PTM_FAIL(err, PTM_E_NOMEM, "Out of memory for the code cache: bytes=%llu",
+			       (unsigned long long)limit);
+		gen_free(&gen->rcu);
+		return NULL;
+	}
+	return gen;
+}
+
+struct ptm_cache *ptm_cache_create(uint64_t limit, struct ptm_error *err)
+{
+	struct ptm_cache *cache = calloc(1, sizeof(*cache));
+	struct ptm_gen *gen;
+
+	if (cache == NULL) {
+		(void)PTM_FAIL(err, PTM_E_NOMEM, "Out of memory for the code cache");
+		return NULL;
+	}
+	if (limit == 0)
+		limit = PTM_CACHE_LIMIT_DEFAULT;
+	cache->limit = limit;
+	gen = gen_create(cache->limit, err);
+	if (gen == NULL) {
+		free(cache);
+		return NULL;
+	}
+	(void)pthread_mutex_init(&cache->lock, NULL);
+	cache->generations = 1;
+	atomic_init(&cache->gen, gen);
+	return cache;
+}
+
+void ptm_cache_destroy(struct ptm_cache *cache)
+{
+	if (cache == NULL)
+		return;
+	gen_free(&atomic_load_explicit(&cache->gen, memory_order_acquire)->rcu);
+	(void)pthread_mutex_destroy(&cache->lock);
+	free(cache);
+}
+
+struct ptm_gen *ptm_cache_gen(struct ptm_cache *cache)
+{
+	return atomic_load_explicit(&cache->gen, memory_order_acquire);
+}
+
+int ptm_cache_turn(struct ptm_cache *cache, const struct ptm_gen *full, struct ptm_error *err)
+{
+	struct ptm_gen *old, *gen = NULL;
+
+	(void)pthread_mutex_lock(&cache->lock);
+	old = atomic_load_explicit(&cache->gen, memory_order_relaxed);
+	if (old == full) {
+		gen = gen_create(cache->limit, err);
+		if (gen != NULL) {
+			cache->generations++;
+			atomic_store_explicit(&cache->gen, gen, memory_order_release);
+			ptm_rcu_defer(&old->rcu, gen_free);
+		}
+	}
+	(void)pthread_mutex_unlock(&cache->lock);
+	return old == full && gen == NULL ? -PTM_E_NOMEM : 0;
+}
+
+struct ptm_cache_stats ptm_cache_stats(struct ptm_cache *cache)
+{
+	struct ptm_cache_stats stats;
+	struct ptm_gen *gen;
+	uint32_t used;
+
+	(void)pthread_mutex_lock(&cache->lock);
+	gen = atomic_load_explicit(&cache->gen, memory_order_relaxed);
+	used = atomic_load_explicit(&gen->used, memory_order_relaxed);
+	stats.generations = cache->generations;
+	stats.nodes = (used < gen->cap ? used : gen->cap) - 1;
+	stats.bytes = stats.nodes * NODE_COST;
+	(void)pthread_mutex_unlock(&cache->lock);
+	return stats;
+}
+
+/* What is mapped where: by build-id, else by the bytes themselves. */
+static XXH128_hash_t identity(const struct ptm_space *space)
+{
+	XXH3_state_t *state = XXH3_createState();
+	XXH128_hash_t hash = {0, 0};
+
+	if (state == NULL)
+		return hash;
+	(void)XXH3_128bits_reset(state);
+	for (size_t i = 0; i < ptm_space_count(space); i++) {
+		struct ptm_mapping m = ptm_space_get(space, i);
+		const uint64_t where[] = {m.begin, m.end, m.file_offset, strlen(m.build_id)};
+
+		if (m.data == NULL)
+			continue;
+		(void)XXH3_128bits_update(state, where, sizeof(where));
+		if (m.build_id[0] != '\0')
+			(void)XXH3_128bits_update(state, m.build_id, strlen(m.build_id));
+		else
+			(void)XXH3_128bits_update(state, m.data, (size_t)(m.end - m.begin));
+	}
+	hash = XXH3_128bits_digest(state);
+	(void)XXH3_freeState(state);
+	return hash;
+}
+
+int ptm_gen_space(struct ptm_gen *gen, const struct ptm_space *space)
+{
+	const XXH128_hash_t hash = identity(space);
+	unsigned i = 0;
+
+	(void)pthread_mutex_lock(&gen->lock);
+	if (gen->spaces == NULL)
+		gen->spaces = calloc(SPACES_MAX, sizeof(*gen->spaces));
+	while (i < gen->nspaces && !XXH128_isEqual(gen->spaces[i], hash))
+		i++;
+	if (gen->spaces == NULL)
+		i = SPACES_MAX;
+	else if (i == gen->nspaces && i < SPACES_MAX)
+		gen->spaces[gen->nspaces++] = hash;
+	(void)pthread_mutex_unlock(&gen->lock);
+	return i < SPACES_MAX ? (int)i : -PTM_E_NOMEM;
+}
+
+struct key {
+	const struct ptm_gen *gen;
+	struct { /* hashed */
+		uint64_t ip;
+		uint32_t space;
+		uint32_t mode;
+	} at;
+};
+
+static uint32_t id_of(const struct ptm_gen *gen, const struct ptm_rcu_map_node *link)
+{
+	return (uint32_t)(link - gen->links);
+}
+
+static bool match(const struct ptm_rcu_map_node *link, const void *arg)
+{
+	const struct key *key = arg;
+	const struct ptm_node *node = &key->gen->nodes[id_of(key->gen, link)];
+
+	return node->ip == key->at.ip && node->space == key->at.space && node->mode == key->at.mode;
+}
+
+uint32_t ptm_gen_node(struct ptm_gen *gen, int index, const struct ptm_space *space, uint64_t ip,
+		      enum ptm_mode mode)
+{
+	const struct key key = {gen, {ip, (uint32_t)index, mode}};
+	const uint64_t hash = XXH3_64bits(&key.at, sizeof(key.at));
+	struct ptm_rcu_map_node *link = ptm_rcu_map_find(gen->map, hash, match, &key);
+	uint32_t id;
+
+	if (link != NULL)
+		return id_of(gen, link);
+	if (atomic_load_explicit(&gen->used, memory_order_relaxed) >= gen->cap)
+		return 0;
+	id = atomic_fetch_add_explicit(&gen->used, 1, memory_order_relaxed);
+	if (id >= gen->cap)
+		return 0;
+	gen->nodes[id].space = (uint16_t)index;
+	ptm_node_build(&gen->nodes[id], space, ip, mode);
+	return id_of(gen, ptm_rcu_map_add_unique(gen->map, hash, match, &key, &gen->links[id]));
+}
+
+struct ptm_node *ptm_gen_nodes(struct ptm_gen *gen)
+{
+	return gen->nodes;
+}

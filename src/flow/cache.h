@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cache.h - the shared cache of decoded code: nodes of address spaces, found by address.
+ *
+ * The nodes live in a generation: arrays that are filled from the front and never changed, so that
+ * an id names a node for as long as the generation lives.  Nothing is ever taken out of one.  When
+ * one is full a new, empty one takes its place, and the old one is freed when no worker can hold it
+ * any more (os/rcu.h): so eviction never has to find out who names what.
+ *
+ * Threads: all functions but create and destroy may be called by any number of registered readers.
+ */
+#ifndef PTM_FLOW_CACHE_H
+#define PTM_FLOW_CACHE_H
+
+#include "base/error.h"
+#include "flow/node.h"
+#include "ptmill/session.h"
+
+#include <stddef.h>
+
+struct ptm_cache;
+struct ptm_gen;
+
+/* @limit: bytes of one generation; 0: PTM_CACHE_LIMIT_DEFAULT.  NULL and @err on failure.  It may outlive the
+ * session that filled it: address spaces are known again by what is mapped in them. */
+struct ptm_cache *ptm_cache_create(uint64_t limit, struct ptm_error *err);
+/* No reader holds anything of it any more. */
+void ptm_cache_destroy(struct ptm_cache *cache);
+
+/* The current generation: borrowed until the caller's next quiescent state. */
+struct ptm_gen *ptm_cache_gen(struct ptm_cache *cache);
+
+/* @full has no room: put an empty one in its place, unless somebody did already.  Returns 0, or
+ * -PTM_E_NOMEM. */
+int ptm_cache_turn(struct ptm_cache *cache, const struct ptm_gen *full, struct ptm_error *err);
+
+/* The index of @space, or of one with the same content, in @gen.  Negative: no room. */
+int ptm_gen_space(struct ptm_gen *gen, const struct ptm_space *space);
+
+/* The node at @ip: built if there is none.  @index is that of @space.  Returns its id, 0 if the
+ * generation is full. */
+uint32_t ptm_gen_node(struct ptm_gen *gen, int index, const struct ptm_space *space, uint64_t ip,
+		      enum ptm_mode mode);
+
+/* The nodes by id; [0] is no node. */
+struct ptm_node *ptm_gen_nodes(struct ptm_gen *gen);
+
+struct ptm_cache_stats {
+	uint64_t generations; /* that were begun */
+	uint64_t nodes;       /* in the current one */
+	uint64_t bytes;       /* that these take */
+};
+struct ptm_cache_stats ptm_cache_stats(struct ptm_cache *cache);
+
+#endif

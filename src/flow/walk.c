@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * walk.c - walking over nodes.
+ *
+ * Every look-up of a node may find the generation full and turn to a new one.  Then all ids that
+ * the walk holds (`at`, `probe`, the stack) are looked up anew, so nothing else may hold a node or
+ * an id across a look-up.
+ */
+#include "flow/walk.h"
+
+#include <string.h>
+
+static struct ptm_node *node_at(const struct ptm_walk *w, uint32_t id)
+{
+	return &w->nodes[id];
+}
+
+static uint32_t load(_Atomic uint32_t *id)
+{
+	return atomic_load_explicit(id, memory_order_acquire);
+}
+
+static void store(_Atomic uint32_t *slot, uint32_t id)
+{
+	atomic_store_explicit(slot, id, memory_order_release);
+}
+
+static int enter_generation(struct ptm_walk *w, struct ptm_gen *gen)
+{
+	w->gen = gen;
+	w->nodes = ptm_gen_nodes(gen);
+	memset(w->front, 0, sizeof(w->front));
+	w->index = -1;
+	if (w->space == NULL)
+		return 0;
+	w->index = ptm_gen_space(gen, w->space);
+	return w->index >= 0 ? 0 : -PTM_E_NOMEM;
+}
+
+/* The ids that the walk holds, as addresses. */
+struct held {
+	uint64_t ip[PTM_STACK + 2];
+	uint8_t mode[PTM_STACK + 2];
+};
+
+static uint32_t *held_id(struct ptm_walk *w, unsigned i)
+{
+	return i < PTM_STACK ? &w->stack[i] : i == PTM_STACK ? &w->at : &w->probe;
+}
+
+/* Look up what is held in the current generation.  False if that is full, too. */
+static bool find_held(struct ptm_walk *w, const struct held *held)
+{
+	for (unsigned i = 0; i < PTM_STACK + 2; i++) {
+		uint32_t *id = held_id(w, i);
+
+		if (*id == 0)
+			continue;
+		*id = ptm_gen_node(w->gen, w->index, w->space, held->ip[i],
+				   (enum ptm_mode)held->mode[i]);
+		if (*id == 0) {
+			*id = UINT32_MAX; /* held, if not known */
+			return false;
+		}
+	}
+	return true;
+}
+
+/* The generation is full: go on in the next one.  Others fill that, too, hence again and again. */
+static int turn(struct ptm_walk *w)
+{
+	struct held held;
+
+	for (unsigned i = 0; i < PTM_STACK + 2; i++) {
+		const struct ptm_node *node = node_at(w, *held_id(w, i));
+
+		held.ip[i] = node->ip;
+		held.mode[i] = node->mode;
+	}
+	do {
+		PTM_TRY(ptm_cache_turn(w->cache, w->gen, w->err));
+		if (enter_generation(w, ptm_cache_gen(w->cache)) < 0)
+			return PTM_FAIL(w->err, PTM_E_NOMEM,
+					"Too many address spaces for the code cache");
+	} while (!find_held(w, &held));
+	return 0;
+}
+
+/* The node at @ip. */
+static int find(struct ptm_walk *w, uint64_t ip, enum ptm_mode mode, uint32_t *id)
+{
+	const uint32_t tag = (uint32_t)w->index << 2 | (uint32_t)mode;
+	struct ptm_front *front = &w->front[(ip ^ ip >> 10) % PTM_FRONT];
+
+	if (front->ip == ip && front->tag == tag && front->id != 0) {
+		*id = front->id;
+		return 0;
+	}
+	while ((*id = ptm_gen_node(w->gen, w->index, w->space, ip, mode)) == 0)
+		PTM_TRY(turn(w));
+	front->ip = ip;
+	front->tag = (uint32_t)w->index << 2 | (uint32_t)mode;
+	front->id = *id;
+	return 0;
+}
+
+void ptm_walk_init(struct ptm_walk *w, struct ptm_cache *cache)
+{
+	memset(w, 0, sizeof(*w));
+	w->cache = cache;
+	w->power[0] = 1;
+	for (unsigned i = 1; i <= PTM_NODE_INSNS; i++)
+		w->power[i] = w->power[i - 1] * PTM_DIGEST_K;
+}
+
+void ptm_walk_reset(struct ptm_walk *w, struct ptm_emit *emit, struct ptm_error *err)
+{
+	struct ptm_gen *gen = ptm_cache_gen(w->cache);
+
+	w->emit = emit;
+	w->err = err;
+	w->mode = PTM_MODE_64;
+	ptm_walk_stop(w);
+	ptm_walk_empty_stack(w);
+	w->space = NULL;
+	if (gen != w->gen)
+		(void)enter_generation(w, gen);
+}
+
+int ptm_walk_space(struct ptm_walk *w, const struct ptm_space *space)
+{
+	if (space == w->space)
+		return 0;
+	ptm_walk_stop(w);
+	ptm_walk_empty_stack(w);
+	w->space = space;
+	PTM_TRY(ptm_emit_space(w->emit, space, w->err));
+	w->index = ptm_gen_space(w->gen, space);
+	if (w->index < 0)
+		return turn(w);
+	return 0;
+}
+
+int ptm_walk_goto(struct ptm_walk *w, uint64_t ip)
+{
+	uint32_t id;
+
+	PTM_TRY(find(w, ip, w->mode, &id));
+	w->at = id;
+	w->on = true;
+	w->free_run = 0;
+	return 0;
+}
+
+void ptm_walk_stop(struct ptm_walk *w)
+{
+	w->on = false;
+	w->at = 0;
+	w->probe = 0;
+	w->nbits = 0;
+	w->free_run = 0;
+}
+
+void ptm_walk_empty_stack(struct ptm_walk *w)
+{
+	memset(w->stack, 0, sizeof(w->stack));
+	w->depth = 0;
+}
+
+static void push(struct ptm_walk *w, uint32_t id)
+{
+	w->top = (w->top + 1) % PTM_STACK;
+	w->stack[w->top] = id;
+	w->depth += w->depth < PTM_STACK;
+}
+
+/* Returns 0 if there is nothing. */
+static uint32_t pop(struct ptm_walk *w)
+{
+	uint32_t id;
+
+	if (w->depth == 0)
+		return 0;
+	id = w->stack[w->top];
+	w->stack[w->top] = 0;
+	w->top = (w->top - 1) % PTM_STACK;
+	w->depth--;
+	return id;
+}
+
+/* Know the ids of all return addresses of the node `at`. */
+static int find_pushes(struct ptm_walk *w)
+{
+	struct ptm_stop stop = {.how = PTM_STOP_COUNT};
+	struct ptm_prefix all;
+
+	stop.n = node_at(w, w->at)->n;
+	(void)ptm_node_prefix(node_at(w, w->at), w->space, &stop, &all);
+	for (unsigned i = 0; i < all.npush; i++) {
+		const struct ptm_gen *gen = w->gen;
+		uint32_t id;
+
+		PTM_TRY(find(w, all.push[i], w->mode, &id));
+		if (gen != w->gen)
+			i = UINT32_MAX; /* `at` is another node now */
+		else
+			store(&node_at(w, w->at)->push[i], id);
+	}
+	return 0;
+}
+
+static void count_branch(struct ptm_tally *tally, const struct ptm_node *node)
+{
+	tally->call += node->calls;
+	tally->cond += node->klass == PTM_INSN_COND;
+	tally->ret += node->klass == PTM_INSN_RET;
+	tally->call += node->klass == PTM_INSN_CALL_INDIRECT;
+	tally->indirect +=
+		node->klass == PTM_INSN_JUMP_INDIRECT || node->klass == PTM_INSN_CALL_INDIRECT;
+	tally->far += node->klass >= PTM_INSN_FAR_CALL && node->klass <= PTM_INSN_FAR_JUMP;
+}
+
+/* Count the whole node `at`, and do its pushes.  `at` stays for the caller to move. */
+static int leave(struct ptm_walk *w)
+{
+	struct ptm_node *node = node_at(w, w->at);
+	struct ptm_digest digest = {node->n, w->power[node->n], node->b};
+
+	PTM_TRY(ptm_emit_run(w->emit, node->ip, node->n, (enum ptm_mode)node->mode, &digest,
+			     node->klass < PTM_NODE_MORE, w->err));
+	count_branch(&w->emit->tally, node);
+	if (node->npush > 0 && load(&node->push[node->npush - 1]) == 0)
+		PTM_TRY(find_pushes(w));
+	node = node_at(w, w->at);
+	for (unsigned i = 0; i < node->npush; i++)
+		push(w, load(&node->push[i]));
+	return 0;
+}
+
+/* Count a prefix of the node `at`, and stand behind it. */
+static int leave_prefix(struct ptm_walk *w, const struct ptm_prefix *prefix)
+{
+	uint32_t id;
+
+	PTM_TRY(ptm_emit_run(w->emit, node_at(w, w->at)->ip, (uint32_t)prefix->digest.n, w->mode,
+			     &prefix->digest, false, w->err));
+	w->emit->tally.call += prefix->calls;
+	for (unsigned i = 0; i < prefix->npush; i++) {
+		PTM_TRY(find(w, prefix->push[i], w->mode, &id));
+		push(w, id);
+	}
+	PTM_TRY(find(w, prefix->next, w->mode, &id));
+	w->at = id;
+	return 0;
+}
+
+/* The node at @ip, by way of the id that a node keeps of it. */
+static int follow(struct ptm_walk *w, bool taken)
+{
+	struct ptm_node *node = node_at(w, w->at);
+	uint32_t id = load(taken ? &node->taken : &node->fall);
+	const struct ptm_gen *gen = w->gen;
+
+	if (id == 0) {
+		PTM_TRY(find(w, taken ? node->target : node->next, w->mode, &id));
+		if (gen == w->gen)
+			store(taken ? &node->taken : &node->fall, id);
+	}
+	w->at = id;
+	return 0;
+}
+
+/* Too many instructions without a packet: count up to the limit. */
+static int run_away(struct ptm_walk *w)
+{
+	struct ptm_stop stop = {.how = PTM_STOP_COUNT, .n = PTM_RUNAWAY + 1 - w->free_run};
+	struct ptm_prefix prefix;
+
+	(void)ptm_node_prefix(node_at(w, w->at), w->space, &stop, &prefix);
+	PTM_TRY(leave_prefix(w, &prefix));
+	w->gap = PTM_GAP_RUNAWAY;
+	w->has_gap_ip = true;
+	w->gap_ip = prefix.last;
+	return PTM_LOST;
+}
+
+/* Over nodes that need no packet, to one that does.  PTM_LOST if the code ends before. */
+static int to_branch(struct ptm_walk *w)
+{
+	const struct ptm_node *node = node_at(w, w->at);
+
+	while (node->klass >= PTM_NODE_MORE) {
+		if (w->free_run + node->n > PTM_RUNAWAY)
+			return run_away(w);
+		w->free_run += node->n;
+		if (node->klass != PTM_NODE_MORE) {
+			w->gap = node->klass == PTM_NODE_NO_IMAGE ? PTM_GAP_NO_IMAGE
+								  : PTM_GAP_BAD_INSN;
+			w->has_gap_ip = true;
+			w->gap_ip = node->target;
+			PTM_TRY(leave(w));
+			return PTM_LOST;
+		}
+		PTM_TRY(leave(w));
+		PTM_TRY(follow(w, true));
+		node = node_at(w, w->at);
+	}
+	return w->free_run + node->n > PTM_RUNAWAY + 1 ? run_away(w) : 0;
+}
+
+int ptm_walk_lose(struct ptm_walk *w, enum ptm_gap gap)
+{
+	struct ptm_stop stop = {.how = PTM_STOP_COUNT};
+	struct ptm_prefix prefix;
+	const struct ptm_node *node;
+	int status = to_branch(w);
+
+	if (status != 0)
+		return status;
+	node = node_at(w, w->at);
+	stop.n = node->n - 1u;
+	w->gap = gap;
+	w->has_gap_ip = true;
+	w->gap_ip = ptm_node_last(node);
+	(void)ptm_node_prefix(node, w->space, &stop, &prefix);
+	PTM_TRY(leave_prefix(w, &prefix));
+	return PTM_LOST;
+}
+
+/* A return to a node that was pushed; in 16 and 32-bit code the popped address is truncated (SDM
+ * vol. 2, RET). */
+static int go_back(struct ptm_walk *w, uint32_t id)
+{
+	const struct ptm_node *node = node_at(w, id);
+
+	if (node->mode != w->mode) {
+		uint64_t ip = w->mode == PTM_MODE_64   ? node->ip
+			      : w->mode == PTM_MODE_32 ? node->ip & UINT32_MAX
+						       : node->ip & UINT16_MAX;
+
+		PTM_TRY(find(w, ip, w->mode, &id));
+	}
+	w->at = id;
+	return 0;
+}
+
+/* A compressed return. */
+static int go_return(struct ptm_walk *w, bool bit)
+{
+	if (!bit || w->depth + node_at(w, w->at)->npush == 0)
+		return ptm_walk_lose(w, PTM_GAP_RETCOMP);
+	PTM_TRY(leave(w));
+	return go_back(w, pop(w));
+}
+
+int ptm_walk_bits(struct ptm_walk *w)
+{
+	while (w->nbits > 0) {
+		int status = to_branch(w);
+		bool bit = w->bits >> (w->nbits - 1) & 1;
+		unsigned klass;
+
+		if (status != 0)
+			return status;
+		klass = node_at(w, w->at)->klass;
+		if (klass == PTM_INSN_COND) {
+			PTM_TRY(leave(w));
+			PTM_TRY(follow(w, bit));
+		} else if (klass == PTM_INSN_RET) {
+			status = go_return(w, bit);
+			if (status != 0)
+				return status;
+		} else {
+			return 0;
+		}
+		w->nbits--;
+		w->free_run = 0;
+	}
+	return 0;
+}
+
+int ptm_walk_end(struct ptm_walk *w, unsigned *klass, uint64_t *next)
+{
+	const struct ptm_node *node;
+	int status = to_branch(w);
+
+	if (status != 0)
+		return status;
+	node = node_at(w, w->at);
+	*klass = node->klass;
+	*next = node->next;
+	PTM_TRY(leave(w));
+	/* Each near RET pops, compressed or not. */
+	if (*klass == PTM_INSN_RET)
+		(void)pop(w);
+	return 0;
+}
+
+int ptm_walk_tip(struct ptm_walk *w, uint64_t ip)
+{
+	unsigned klass;
+	uint64_t next;
+	int status = to_branch(w);
+
+	if (status != 0)
+		return status;
+	if (node_at(w, w->at)->klass == PTM_INSN_COND)
+		return ptm_walk_lose(w, PTM_GAP_MISMATCH);
+	PTM_TRY(ptm_walk_end(w, &klass, &next));
+	return ptm_walk_goto(w, ip);
+}
+
+/* Look for the stop from `at` on without counting: how many nodes lie before the one that has it.
+ */
+static int look_ahead(struct ptm_walk *w, const struct ptm_stop *stop, unsigned *before,
+		      bool *found)
+{
+	struct ptm_prefix prefix;
+	uint32_t n = 0;
+
+	*before = 0;
+	*found = false;
+	w->probe = w->at;
+	for (;;) {
+		struct ptm_node *node = node_at(w, w->probe);
+		uint32_t id;
+
+		if (ptm_node_prefix(node, w->space, stop, &prefix)) {
+			*found = n + prefix.digest.n <= PTM_RUNAWAY;
+			return 0;
+		}
+		n += node->n;
+		if (node->klass != PTM_NODE_MORE || n > PTM_RUNAWAY)
+			return 0;
+		id = load(&node->taken);
+		if (id == 0)
+			PTM_TRY(find(w, node->target, w->mode, &id));
+		w->probe = id;
+		*before += 1;
+	}
+}
+
+int ptm_walk_until(struct ptm_walk *w, const struct ptm_stop *stop, bool *found)
+{
+	struct ptm_prefix prefix;
+	unsigned before;
+
+	PTM_TRY(look_ahead(w, stop, &before, found));
+	if (!*found)
+		return 0;
+	w->probe = 0;
+	for (; before > 0; before--) {
+		PTM_TRY(leave(w));
+		PTM_TRY(follow(w, true));
+	}
+	(void)ptm_node_prefix(node_at(w, w->at), w->space, stop, &prefix);
+	w->passed = prefix.last;
+	if (prefix.digest.n > 0)
+		PTM_TRY(leave_prefix(w, &prefix));
+	w->free_run = 0;
+	return 0;
+}
+
+uint64_t ptm_walk_missed(const struct ptm_walk *w)
+{
+	const struct ptm_node *node = node_at(w, w->probe);
+
+	return node->klass < PTM_NODE_MORE ? ptm_node_last(node) : node->target;
+}
