@@ -172,9 +172,9 @@ static void tsc_without_tma(void **state)
 	(void)state;
 	start(&t, 37);
 	feed(&t, PTM_PKT_MTC, 0xff);
-	feed(&t, PTM_PKT_TSC, 5000000);
+	feed(&t, PTM_PKT_TSC, MTC_FF + 10);
 	feed(&t, PTM_PKT_MTC, 0x80);
-	assert_int_equal(now(&t), 5000000);
+	assert_int_equal(now(&t), MTC_FF + 10);
 	feed(&t, PTM_PKT_TSC, 6000000);
 	feed_tma(&t, 0x0007, 0);
 	feed(&t, PTM_PKT_MTC, 0x01);
@@ -341,6 +341,28 @@ static void b40_never_goes_back(void **state)
 	}
 }
 
+/* 256 periods of 2^15 clocks of 2^32 - 1 ticks, again and again: time comes to its end and stops.
+ */
+static void b40_end_of_time(void **state)
+{
+	uint64_t last = START;
+	struct ptm_time t;
+
+	(void)state;
+	ptm_time_init(&t, 15, 255, 1, UINT32_MAX);
+	feed(&t, PTM_PKT_TSC, START);
+	feed_tma(&t, 0x8000, 0);
+	feed(&t, PTM_PKT_CBR, 1);
+	for (unsigned i = 0; i < 2000; i++) {
+		feed(&t, PTM_PKT_MTC, 0);
+		feed(&t, PTM_PKT_CYC, UINT64_C(1) << 47);
+		assert_true(now(&t) >= last);
+		last = now(&t);
+	}
+	assert_true(last >= UINT64_C(1) << 63);
+	assert_true(last < UINT64_MAX - (UINT64_MAX >> 2));
+}
+
 static void b41_no_time_yet(void **state)
 {
 	static const struct ptm_time zero;
@@ -446,6 +468,18 @@ static void cyc_goes_on_over_mtc(void **state)
 	feed(&t, PTM_PKT_CYC, 50);
 	assert_int_equal(now(&t), START + 550);
 
+	/* The same, where an overflow lies before the TSC: nothing is lost since. */
+	ptm_time_init(&t, 3, 37, 2, 308);
+	feed(&t, PTM_PKT_CBR, 37);
+	feed(&t, PTM_PKT_OVF, 0);
+	feed(&t, PTM_PKT_TSC, START);
+	feed_tma(&t, 0x7f5, 20);
+	feed(&t, PTM_PKT_CYC, 400);
+	feed(&t, PTM_PKT_TNT8, 0);
+	feed(&t, PTM_PKT_MTC, 0xff);
+	feed(&t, PTM_PKT_CYC, 100);
+	assert_int_equal(now(&t), START + 500);
+
 	/* Fewer cycles than the MTC says have passed: from the MTC on. */
 	start(&t, 37);
 	feed(&t, PTM_PKT_CYC, 400);
@@ -483,6 +517,7 @@ int main(void)
 		cmocka_unit_test(b39_tsc_behind_mtc),
 		cmocka_unit_test(b39_tsc_wraps),
 		cmocka_unit_test(b40_never_goes_back),
+		cmocka_unit_test(b40_end_of_time),
 		cmocka_unit_test(b41_no_time_yet),
 		cmocka_unit_test(b43_equal_times),
 		cmocka_unit_test(nothing_drifts),
