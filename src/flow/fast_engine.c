@@ -592,13 +592,14 @@ static int fast_decode(struct ptm_engine *engine, const struct ptm_segment *seg,
 		f->errata = ptm_errata_of(&seg->stream->cpu);
 	}
 	emit->no_steps = (f->options.want & PTM_WANT_STEPS) == 0;
-	/* On line only while decoding: between segments a worker may wait for long. */
-	ptm_rcu_online();
+	/* A reader only while decoding: between segments a worker may wait for long, and a thread
+	 * may have more than one engine. */
+	ptm_rcu_register();
 	status = ptm_frames_walk(seg, decode_frame, f, emit, err);
 	if (status >= 0)
 		status = ptm_emit_flush(emit, err);
 	f->walk.gen = NULL;
-	ptm_rcu_offline();
+	ptm_rcu_unregister();
 	return status;
 }
 
@@ -608,13 +609,10 @@ static void fast_destroy(struct ptm_engine *engine)
 
 	if (f == NULL)
 		return;
-	ptm_rcu_online();
-	ptm_rcu_unregister();
 	ptm_cache_destroy(f->own_cache);
 	free(f);
 }
 
-/* The calling thread becomes a reader of the cache, and is the one that decodes. */
 static struct ptm_engine *fast_create(const struct ptm_engine_options *options,
 				      struct ptm_error *err)
 {
@@ -634,8 +632,6 @@ static struct ptm_engine *fast_create(const struct ptm_engine_options *options,
 		}
 	}
 	ptm_walk_init(&f->walk, options->cache != NULL ? options->cache : f->own_cache);
-	ptm_rcu_register();
-	ptm_rcu_offline();
 	return &f->base;
 }
 
