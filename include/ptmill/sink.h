@@ -65,10 +65,18 @@ PTM_API struct ptm_sink *ptm_sink_preflight_create(const struct ptm_session *ses
  * `stream NAME differs:
  * ...` and where.  @truth: the file of truths (borrowed), NULL for those that captures name.
  * @session is borrowed until the sink is destroyed.  ptm_sink_verify_wrong() is the number of
- * streams that differ, after the run. */
+ * streams that differ, after the run, also of a sink of ptm_sink_compare_create(). */
 PTM_API struct ptm_sink *ptm_sink_verify_create(const struct ptm_session *session,
 						const char *truth, const char *path,
 						struct ptm_error *err);
+
+/* Decode by both engines, whatever the session's configuration names, going on at the next PSB
+ * after an error, and compare: `stream NAME same by fast and libipt: ...`, or `stream NAME differs
+ * by fast and libipt: ...`, in how many PSB frames, and the first differences with what surrounds
+ * them. */
+PTM_API struct ptm_sink *ptm_sink_compare_create(const char *path, struct ptm_error *err);
+
+/* The number of streams that differ, after a run with one of the two; 0 for other sinks. */
 PTM_API size_t ptm_sink_verify_wrong(const struct ptm_sink *sink);
 
 /* Write what is left and put the output in its place.  Call once, after a run that succeeded. */

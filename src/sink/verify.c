@@ -6,6 +6,7 @@
  * of instructions and the digest at the end.  The first difference lies between the last mark that
  * agrees and the first that does not.
  */
+#include "sink/compare.h"
 #include "sink/marks.h"
 #include "sink/truth.h"
 
@@ -82,7 +83,9 @@ static int verify_stream_begin(struct ptm_sink *sink, const char *name, struct p
 
 	if (path == NULL)
 		return PTM_FAIL(err, PTM_E_USAGE,
-				"%s: nothing to compare with: name its file with --truth", name);
+				"%s: nothing to compare with: name its file with --truth, or "
+				"compare the engines with --engines",
+				name);
 	ptm_truth_fini(&vs->truth);
 	PTM_TRY(ptm_truth_read(&vs->truth, path, err));
 	vs->nstreams++;
@@ -201,5 +204,6 @@ struct ptm_sink *ptm_sink_verify_create(const struct ptm_session *session, const
 
 size_t ptm_sink_verify_wrong(const struct ptm_sink *sink)
 {
-	return sink->ops == &verify_ops ? ((const struct verify_sink *)sink)->nwrong : 0;
+	return sink->ops == &verify_ops ? ((const struct verify_sink *)sink)->nwrong
+					: ptm_compare_wrong(sink);
 }

@@ -67,6 +67,10 @@ bad "ptmill decode: --format: 'xml' is none of: text, blocks, json" decode --for
 bad "ptmill digest: --every: '0' is not a number of at least 1" digest --every 0 x
 bad "ptmill dump: unrecognized option '--elf'" dump --elf x x
 bad "ptmill dump: unrecognized option '--resync'" dump --resync psb x
+bad "ptmill verify: --truth is of one stream: name one INPUT" verify a b --truth c
+bad "ptmill verify: --truth and --engines contradict each other" verify a --truth c --engines
+bad "ptmill verify: --engines compares all: --engine makes no sense with it" verify a --engines --engine fast
+bad "ptmill verify: --engines goes on at PSBs: --resync=ip contradicts it" verify a --engines --resync ip
 bad "ptmill info: nothing to tell: name an INPUT, or give --topology" info
 bad "ptmill info: --synthetic, --xml and --cpuset need --topology" info --cpuset 0
 bad "ptmill info: --synthetic and --xml contradict each other" info --topology --synthetic core:1 --xml x

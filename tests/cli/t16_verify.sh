@@ -28,8 +28,22 @@ run verify -q half.pt "${images[@]}" --truth "$data/truth/tid1.txt"
 same "exit code" "$code" 1
 like "the report" "$out" 'stream half\.pt differs: instructions [0-9]+ digest 0x[0-9a-f]+, recorded 205227 0x[0-9a-f]+
   as recorded up to [0-9]+ instructions, psb at offset 0x[0-9a-f]+'
-run verify -q "$trace" "${images[@]}"
-same "exit code without a truth" "$code" 64
+# Where nothing tells what was executed, and on demand, the engines are compared.
+for size in 64 256k; do
+	run verify -q "$trace" "${images[@]}" --segment-size $size -j2
+	same "exit code without a truth" "$code" 0
+	same "standard error" "$err" ""
+	like "the report" "$out" "stream $trace same by [a-z]+ and libipt: $truth, 37 frames, 771 events, 0 of them gaps"
+done
+run verify -q "$data" --engines
+same "exit code" "$code" 0
+like "the report" "$out" "stream $data:tid1 same by [a-z]+ and libipt: $truth, 37 frames, 771 events, 0 of them gaps"
+run verify -q "$trace" --engines
+same "exit code of engines without images" "$code" 0
+run verify -q "$trace" "${images[@]}" --engine libipt
+expect 64 "" "ptmill: $trace: nothing to compare with: name its file with --truth, or compare the engines with --engines"
+run verify -q "$trace" "${images[@]}" "$data"
+same "exit code of a stream without a truth beside one with" "$code" 64
 # Without its image a stream cannot be compared; one that nobody needs does not matter.
 cp -r "$data" bare
 chmod -R u+w bare
