@@ -8,12 +8,15 @@
  */
 #include "flow_diff.h"
 
+#include "fmt/pt_packet.h"
+
 #include <stdlib.h>
 
 #define DEPTH 64u
 
 const char *const flow_reason_names[FLOW_REASONS] = {
 	[FLOW_EQUAL] = "equal",
+	[FLOW_RESUMED] = "equal, but resumed where libipt says enabled",
 	[FLOW_BOTH_STOP] = "both stop, with gaps of other classes",
 	[FLOW_UNSUPPORTED] = "a packet that libipt does not know",
 	[FLOW_RETURN] = "libipt's return stack",
@@ -22,6 +25,9 @@ const char *const flow_reason_names[FLOW_REASONS] = {
 	[FLOW_LAST_IP] = "last-IP behind an overflow",
 	[FLOW_BITS_AND_OVF] = "TNT bits before an overflow",
 	[FLOW_POWER_AND_OVF] = "a power event before an overflow",
+	[FLOW_STOPS] = "libipt stops at a packet out of place",
+	[FLOW_PIP] = "a PIP or VMCS packet without its instruction",
+	[FLOW_FUP_MISSED] = "a FUP that the flow does not come to",
 	[FLOW_UNEXPLAINED] = "UNEXPLAINED",
 };
 
@@ -40,6 +46,8 @@ struct model {
 	uint64_t target; /* the address that the stack had for it, if it is a RET */
 	bool empty;
 	bool overflow; /* one was seen */
+	bool has_to;   /* the last event but the present one was `disabled`, */
+	uint64_t to;   /* ... and told this address */
 };
 
 /* Instructions are sorted by region, then address. */
@@ -128,6 +136,85 @@ static bool is_address(const struct token *t)
 	       is_event(t, PTM_EV_RESUMED);
 }
 
+/* The packets of a frame around @offset of the trace. */
+struct around {
+	struct ptm_pkt before, at, behind; /* without PAD and time; size 0: none */
+};
+
+static struct around look_around(const struct flow_pair *pair, uint64_t frame, uint64_t offset)
+{
+	struct around a = {0};
+	struct ptm_lexer lx;
+	struct ptm_pkt pkt;
+
+	ptm_lexer_init(&lx, pair->trace + frame, pair->len - (size_t)frame);
+	while (a.behind.size == 0 && ptm_lex_next(&lx, &pkt) == PTM_LEX_OK) {
+		const uint64_t end = (uint64_t)(lx.pos - pair->trace);
+
+		if (pkt.kind == PTM_PKT_PAD || ptm_pkt_is_time(pkt.kind))
+			continue;
+		if (end <= offset)
+			a.before = pkt;
+		else if (a.at.size == 0)
+			a.at = pkt;
+		else
+			a.behind = pkt;
+	}
+	return a;
+}
+
+/* Does the flow come from @ip to an instruction that is at @to, or binds (if @to is 0), before one
+ * that needs a packet? */
+static bool comes_to(const struct flow_pair *pair, uint64_t ip, uint64_t to, unsigned binds)
+{
+	const enum ptm_mode mode = pair->prog->bits == 64 ? PTM_MODE_64 : PTM_MODE_32;
+
+	for (unsigned i = 0; i < 4096; i++) {
+		struct ptm_insn insn;
+		uint8_t bytes[15];
+		size_t n = ptm_space_read(pair->space, ip, bytes, sizeof(bytes));
+
+		if (to != 0 && ip == to)
+			return true;
+		if (ptm_insn_decode(bytes, n, ip, mode, &insn) <= 0)
+			return false;
+		if (to == 0 && insn.binds == binds)
+			return true;
+		if (ptm_insn_needs_packet(insn.klass))
+			return false;
+		ip += insn.len;
+		if (insn.klass == PTM_INSN_JUMP || insn.klass == PTM_INSN_CALL)
+			ip = insn.target;
+	}
+	return false;
+}
+
+/* Packets of a damaged frame that do not belong where they are. */
+static enum flow_reason explain_packets(const struct flow_pair *pair, size_t frame,
+					const struct token *a, const struct token *b)
+{
+	const uint64_t begin = pair->ipt->frames.v[frame].offset;
+	const bool a_insn = a->there && a->ev == NULL;
+	struct around around;
+
+	if (is_event(b, PTM_EV_PAGING) || is_event(b, PTM_EV_VMCS)) {
+		if (!a_insn ||
+		    !comes_to(pair, a->ip, 0,
+			      b->ev->kind == PTM_EV_PAGING ? PTM_BINDS_MOV_CR3 : PTM_BINDS_VMENTRY))
+			return FLOW_PIP;
+	}
+	if (is_gap(a) && (a->ev->arg == PTM_GAP_MISMATCH || a->ev->arg == PTM_GAP_CONFIG ||
+			  a->ev->arg == PTM_GAP_BAD_PACKET || a->ev->arg == PTM_GAP_TRUNCATED))
+		return FLOW_STOPS;
+	if (a_insn && is_gap(b) && b->ev->arg == PTM_GAP_MISMATCH) {
+		around = look_around(pair, begin, b->ev->offset);
+		if (around.at.size > 0 && around.at.kind == PTM_PKT_FUP &&
+		    !comes_to(pair, a->ip, around.at.ip, 0))
+			return FLOW_FUP_MISSED;
+	}
+	return FLOW_UNEXPLAINED;
+}
+
 static enum flow_reason explain(const struct model *m, const struct token *a, const struct token *b)
 {
 	const bool ret = m->last != NULL && m->last->op == FLOW_RET;
@@ -154,24 +241,85 @@ static enum flow_reason explain(const struct model *m, const struct token *a, co
 	return FLOW_UNEXPLAINED;
 }
 
-enum flow_reason flow_diff(const struct flow_prog *prog, const struct flow_result *ipt,
-			   const struct flow_result *other, size_t frame, size_t *at)
+/* Both said that tracing ended on the way to `to`, and that it goes on at this address; libipt
+ * knows where a direct branch goes, but not others. */
+static bool is_resumed(const struct model *m, const struct token *a, const struct token *b)
 {
-	struct flow_cursor ca = flow_frame(ipt, frame), cb = flow_frame(other, frame);
-	struct model m = {.prog = prog};
+	return is_event(a, PTM_EV_ENABLED) && is_event(b, PTM_EV_RESUMED) &&
+	       a->ev->ip == b->ev->ip && m->has_to && m->to == a->ev->ip;
+}
 
-	for (*at = 0;; ++*at) {
+/* Both have @t. */
+static void note(struct model *m, const struct token *t)
+{
+	if (t->ev == NULL)
+		execute(m, t->ip);
+	if (is_event(t, PTM_EV_OVERFLOW)) {
+		m->n = 0;
+		m->overflow = true;
+	}
+	m->has_to = is_event(t, PTM_EV_DISABLED) && (t->ev->flags & PTM_EVF_HAS_TO) != 0;
+	m->to = m->has_to ? t->ev->to : 0;
+}
+
+static const char *token_name(const struct token *t)
+{
+	if (!t->there)
+		return "the end";
+	if (t->ev == NULL)
+		return "an instruction";
+	return t->ev->kind == PTM_EV_GAP ? ptm_gap_name(t->ev->arg) : ptm_event_name(t->ev->kind);
+}
+
+static const char *name_of(const struct ptm_pkt *pkt)
+{
+	return pkt->size == 0 ? "-" : ptm_pkt_name(pkt->kind);
+}
+
+/* Describe a token for surveys. */
+static void describe(const struct flow_pair *pair, size_t frame, const struct token *t, char *buf,
+		     size_t size)
+{
+	struct around a;
+
+	if (!is_gap(t)) {
+		(void)snprintf(buf, size, "%s", token_name(t));
+		return;
+	}
+	a = look_around(pair, pair->ipt->frames.v[frame].offset, t->ev->offset);
+	(void)snprintf(buf, size, "%s (%s, %s, %s)", token_name(t), name_of(&a.before),
+		       name_of(&a.at), name_of(&a.behind));
+}
+
+static void part(const struct flow_pair *pair, size_t frame, const struct token *a,
+		 const struct token *b, struct flow_parting *parting)
+{
+	char ta[64], tb[64];
+
+	describe(pair, frame, a, ta, sizeof(ta));
+	describe(pair, frame, b, tb, sizeof(tb));
+	(void)snprintf(parting->what, sizeof(parting->what), "%s | %s", ta, tb);
+}
+
+enum flow_reason flow_diff(const struct flow_pair *pair, size_t frame, struct flow_parting *parting)
+{
+	struct flow_cursor ca = flow_frame(pair->ipt, frame), cb = flow_frame(pair->other, frame);
+	struct model m = {.prog = pair->prog};
+	enum flow_reason equal = FLOW_EQUAL, reason;
+
+	for (parting->at = 0;; parting->at++) {
 		struct token a = next_token(&ca), b = next_token(&cb);
 
-		if (!same_token(&a, &b))
-			return explain(&m, &a, &b);
-		if (!a.there || is_gap(&a))
-			return FLOW_EQUAL;
-		if (a.ev == NULL)
-			execute(&m, a.ip);
-		if (is_event(&a, PTM_EV_OVERFLOW)) {
-			m.n = 0;
-			m.overflow = true;
+		if (is_resumed(&m, &a, &b)) {
+			equal = FLOW_RESUMED;
+		} else if (!same_token(&a, &b)) {
+			part(pair, frame, &a, &b, parting);
+			reason = explain(&m, &a, &b);
+			return reason != FLOW_UNEXPLAINED ? reason
+							  : explain_packets(pair, frame, &a, &b);
 		}
+		if (!a.there || is_gap(&a))
+			return equal;
+		note(&m, &a);
 	}
 }

@@ -11,6 +11,7 @@
 /* Why libipt yields something else (tests/known-differences.md). */
 enum flow_reason {
 	FLOW_EQUAL,
+	FLOW_RESUMED,      /* but for events that libipt calls enabled, although it goes on there */
 	FLOW_BOTH_STOP,    /* ... with a gap of another class or address, at the same instruction */
 	FLOW_UNSUPPORTED,  /* packets that libipt 2.0 does not know */
 	FLOW_RETURN,       /* it pops compressed returns only, and keeps its stack over an OVF */
@@ -19,15 +20,32 @@ enum flow_reason {
 	FLOW_LAST_IP,      /* it forgets last-IP at an OVF */
 	FLOW_BITS_AND_OVF, /* bits whose TIP an OVF swallowed */
 	FLOW_POWER_AND_OVF, /* power events whose FUP an OVF swallowed */
+	FLOW_STOPS,         /* it ends the frame at a packet out of place; the other goes on */
+	FLOW_PIP,           /* a PIP or VMCS packet without its instruction: it walks on for one */
+	FLOW_FUP_MISSED,    /* a FUP that the flow does not come to: it goes on with later bits */
 	FLOW_UNEXPLAINED,
 	FLOW_REASONS
 };
 
 extern const char *const flow_reason_names[FLOW_REASONS];
 
-/* Compare @frame of both, up to the first gap of either.  Stores at @at the first token that
- * differs. */
-enum flow_reason flow_diff(const struct flow_prog *prog, const struct flow_result *ipt,
-			   const struct flow_result *other, size_t frame, size_t *at);
+/* Where the results part. */
+struct flow_parting {
+	size_t at;      /* the first token of the frame that differs */
+	char what[160]; /* what both have there, for surveys: a gap with the packets around it */
+};
+
+/* What both decoded. */
+struct flow_pair {
+	const struct flow_prog *prog;
+	const uint8_t *trace;
+	size_t len;
+	const struct ptm_space *space;
+	const struct flow_result *ipt, *other;
+};
+
+/* Compare @frame of both, up to the first gap of either. */
+enum flow_reason flow_diff(const struct flow_pair *pair, size_t frame,
+			   struct flow_parting *parting);
 
 #endif

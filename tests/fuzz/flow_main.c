@@ -2,7 +2,7 @@
  *
  * flow_main.c - runs fuzz_flow.c on seeds, without a fuzzer: as a test, or for hours.
  *
- *   flow_seeds [--first N] [--seeds N] [--seconds N]
+ *   flow_seeds [--first N] [--seeds N] [--seconds N] [--survey 1]
  *
  * Prints how many cases, how fast, and which differences were explained.  A seed that fails aborts
  * and is named.
@@ -34,6 +34,8 @@ static void report(double seconds)
 		     c->cases, seconds, (double)c->cases / seconds,
 		     (double)c->instructions / seconds * 1e-6, c->decodes, c->instructions,
 		     c->bytes, c->not_for_libipt);
+	if (c->complaints != 0)
+		(void)printf("%12" PRIu64 " complaints\n", c->complaints);
 	for (unsigned i = 0; i < FLOW_REASONS; i++)
 		if (c->frames[i] != 0)
 			(void)printf("%12" PRIu64 " frames: %s\n", c->frames[i],
@@ -42,22 +44,26 @@ static void report(double seconds)
 
 int main(int argc, char **argv)
 {
-	uint64_t first = 1, seeds = UINT64_MAX, seconds = UINT64_MAX;
+	uint64_t first = 1, seeds = UINT64_MAX, seconds = UINT64_MAX, survey = 0;
 	double begin = now();
 
 	for (int i = 1; i < argc; i += 2) {
 		uint64_t *option = strcmp(argv[i], "--first") == 0     ? &first
 				   : strcmp(argv[i], "--seeds") == 0   ? &seeds
 				   : strcmp(argv[i], "--seconds") == 0 ? &seconds
+				   : strcmp(argv[i], "--survey") == 0  ? &survey
 								       : NULL;
 
 		if (option == NULL || i + 1 == argc) {
-			(void)fprintf(stderr, "usage: %s [--first N] [--seeds N] [--seconds N]\n",
-				      argv[0]);
+			(void)fprintf(
+				stderr,
+				"usage: %s [--first N] [--seeds N] [--seconds N] [--survey 1]\n",
+				argv[0]);
 			return 64;
 		}
 		*option = strtoull(argv[i + 1], NULL, 0);
 	}
+	flow_survey = survey != 0;
 	if (seeds == UINT64_MAX && seconds == UINT64_MAX)
 		seeds = 1000;
 	for (uint64_t k = 0; k < seeds && now() - begin < (double)seconds; k++) {
@@ -68,6 +74,7 @@ int main(int argc, char **argv)
 		(void)LLVMFuzzerTestOneInput(input, sizeof(input));
 	}
 	report(now() - begin);
+	flow_fuzz_survey();
 	flow_fuzz_fini();
 	return 0;
 }

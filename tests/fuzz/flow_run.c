@@ -166,8 +166,17 @@ bool flow_same_event(const struct ptm_event *a, const struct ptm_event *b)
 	const unsigned places = PTM_EVF_HAS_IP | PTM_EVF_HAS_TO;
 
 	return a->kind == b->kind && (a->flags & places) == (b->flags & places) &&
-	       a->arg == b->arg && a->ip == b->ip && a->to == b->to &&
+	       a->arg == b->arg && ((a->flags & PTM_EVF_HAS_IP) == 0 || a->ip == b->ip) &&
+	       ((a->flags & PTM_EVF_HAS_TO) == 0 || a->to == b->to) &&
 	       (a->kind == PTM_EV_GAP || a->value == b->value);
+}
+
+static void print_event(FILE *f, uint64_t at, const struct ptm_event *ev)
+{
+	char text[256];
+
+	(void)ptm_event_format(ev, text, sizeof(text));
+	(void)fprintf(f, "  %" PRIu64 ": %s\n", at, text);
 }
 
 static bool same_digest(const struct ptm_digest *a, const struct ptm_digest *b)
@@ -185,11 +194,21 @@ const char *flow_same(const struct flow_result *a, const struct flow_result *b)
 	for (size_t i = 0; i < a->events.n; i++) {
 		const struct ptm_event *p = &a->events.v[i].ev, *q = &b->events.v[i].ev;
 
+		const char *wrong = NULL;
+
 		if (a->events.v[i].at != b->events.v[i].at)
-			return "an event at another place";
-		if (!flow_same_event(p, q) || p->flags != q->flags || p->offset != q->offset ||
-		    p->value != q->value || p->tsc != q->tsc)
-			return "another event";
+			wrong = "an event at another place";
+		else if (!flow_same_event(p, q) || p->value != q->value)
+			wrong = "another event";
+		else if (p->offset != q->offset)
+			wrong = "an event with another offset";
+		else if (p->flags != q->flags || p->tsc != q->tsc)
+			wrong = "an event with another time";
+		if (wrong == NULL)
+			continue;
+		print_event(stderr, a->events.v[i].at, p);
+		print_event(stderr, b->events.v[i].at, q);
+		return wrong;
 	}
 	if (!same_digest(&a->digest, &b->digest) || !same_digest(&a->resynced, &b->resynced))
 		return "another digest";
@@ -236,14 +255,6 @@ static const char *check_events(const struct flow_result *r, const struct flow_t
 			return "another event than happened";
 	}
 	return k < t->events.n ? "an event is missing" : NULL;
-}
-
-static void print_event(FILE *f, uint64_t at, const struct ptm_event *ev)
-{
-	char text[256];
-
-	(void)ptm_event_format(ev, text, sizeof(text));
-	(void)fprintf(f, "  %" PRIu64 ": %s\n", at, text);
 }
 
 /* Where instructions and events leave what happened. */

@@ -30,6 +30,7 @@ static const struct ptm_engine_ops *const engines[] = {&ptm_engine_ipt};
 #define PAGE    4096u
 
 struct flow_counts flow_counts;
+bool flow_survey;
 
 /* A case on its way. */
 struct fuzz_case {
@@ -56,12 +57,11 @@ static void write_file(const char *dir, const char *name, const void *bytes, siz
 	(void)fclose(f);
 }
 
-static void __attribute__((format(printf, 2, 3), noreturn))
-fail(const char *engine, const char *fmt, ...)
+/* The case: its input and options on stderr; its files in the directory for them. */
+static void tell_case(void)
 {
 	const char *dir = getenv("PTM_FUZZ_REPRO");
 	const struct ptm_record_config *c = &fc.truth.config;
-	va_list ap;
 
 	(void)fprintf(stderr, "input:");
 	for (size_t i = 0; i < fc.size && i < 64; i++)
@@ -71,23 +71,71 @@ fail(const char *engine, const char *fmt, ...)
 		      " irq %" PRIu64 ", %u-bit code, %zu bytes of trace\n",
 		      (int)c->ret_comp, (int)c->timing, (int)c->tips, c->tnt64, c->psb_period,
 		      c->ovf_period, c->irq_period, fc.prog.bits, fc.truth.trace.n);
+	if (dir == NULL)
+		return;
+	write_file(dir, "input", fc.input, fc.size);
+	write_file(dir, "trace.pt", fc.truth.trace.v, fc.truth.trace.n);
+	for (uint32_t i = 0; i < fc.prog.nregions; i++) {
+		char name[64];
+
+		(void)snprintf(name, sizeof(name), "code-%" PRIx64, fc.prog.regions[i].base);
+		write_file(dir, name, fc.prog.regions[i].code, fc.prog.regions[i].n);
+	}
+}
+
+static void __attribute__((format(printf, 2, 3), noreturn))
+fail(const char *engine, const char *fmt, ...)
+{
+	va_list ap;
+
+	tell_case();
 	(void)fprintf(stderr, "%s: ", engine);
 	va_start(ap, fmt);
 	(void)vfprintf(stderr, fmt, ap);
 	va_end(ap);
 	(void)fprintf(stderr, "\n");
-	if (dir != NULL) {
-		write_file(dir, "input", fc.input, fc.size);
-		write_file(dir, "trace.pt", fc.truth.trace.v, fc.truth.trace.n);
-		for (uint32_t i = 0; i < fc.prog.nregions; i++) {
-			char name[64];
-
-			(void)snprintf(name, sizeof(name), "code-%" PRIx64,
-				       fc.prog.regions[i].base);
-			write_file(dir, name, fc.prog.regions[i].code, fc.prog.regions[i].n);
-		}
-	}
 	abort();
+}
+
+/* What a survey found, by sort. */
+static struct {
+	char what[sizeof(((struct flow_parting *)NULL)->what)];
+	uint64_t n;
+} sorts[256];
+static size_t nsorts;
+
+/* Count something of this sort: true if it is not the first. */
+static bool is_known_sort(const char *what)
+{
+	for (size_t i = 0; i < nsorts; i++)
+		if (strcmp(sorts[i].what, what) == 0)
+			return ++sorts[i].n > 0;
+	if (nsorts < sizeof(sorts) / sizeof(sorts[0])) {
+		(void)snprintf(sorts[nsorts].what, sizeof(sorts[0].what), "%s", what);
+		sorts[nsorts++].n = 1;
+	}
+	return false;
+}
+
+void flow_fuzz_survey(void)
+{
+	for (size_t i = 0; i < nsorts; i++)
+		(void)printf("%12" PRIu64 " %s\n", sorts[i].n, sorts[i].what);
+}
+
+/* In a survey, told once; else the end. */
+static void complain(const char *engine, const char *what, const char *where)
+{
+	char sort[192] = "";
+
+	if (!flow_survey)
+		fail(engine, "%s%s", what, where);
+	(void)snprintf(sort, sizeof(sort), "%s: %s%s", engine, what, where);
+	flow_counts.complaints++;
+	if (is_known_sort(sort))
+		return;
+	(void)fprintf(stderr, "%s\n", sort);
+	tell_case();
 }
 
 static void map_part(struct ptm_space *space, const struct flow_region *region, uint32_t from,
@@ -153,14 +201,14 @@ static void decode(size_t e, bool ip)
 		abort();
 	wrong = flow_decode(&job, &fc.whole[e]);
 	if (wrong != NULL)
-		fail(engines[e]->name, "%s", wrong);
+		complain(engines[e]->name, wrong, "");
 	job.cut = true;
 	wrong = flow_decode(&job, cut);
 	if (wrong != NULL)
-		fail(engines[e]->name, "cut at every PSB: %s", wrong);
+		complain(engines[e]->name, wrong, ", cut at every PSB");
 	wrong = flow_same(&fc.whole[e], cut);
 	if (wrong != NULL)
-		fail(engines[e]->name, "%s if cut at every PSB", wrong);
+		complain(engines[e]->name, wrong, ", if cut at every PSB");
 	engines[e]->destroy(job.engine);
 	flow_counts.decodes += 2;
 	flow_counts.instructions += 2 * fc.whole[e].ips.n;
@@ -180,7 +228,7 @@ static void check_sound(void)
 		}
 		wrong = flow_is_truth(&fc.cut[e], &fc.truth);
 		if (wrong != NULL)
-			fail(engines[e]->name, "%s", wrong);
+			complain(engines[e]->name, wrong, "");
 	}
 }
 
@@ -188,22 +236,26 @@ static void check_sound(void)
 static void compare(size_t e)
 {
 	const struct flow_result *ipt = &fc.cut[0], *other = &fc.cut[e];
+	const struct flow_pair pair = {&fc.prog, fc.truth.trace.v, fc.truth.trace.n, fc.space, ipt,
+				       other};
 
 	if (ipt->frames.n != other->frames.n)
 		fail(engines[e]->name, "another number of frames");
 	for (size_t f = 0; f < ipt->frames.n; f++) {
-		size_t at;
-		enum flow_reason reason = flow_diff(&fc.prog, ipt, other, f, &at);
+		struct flow_parting parting = {0};
+		enum flow_reason reason = flow_diff(&pair, f, &parting);
 
 		flow_counts.frames[reason]++;
-		if (reason != FLOW_UNEXPLAINED)
+		if (reason != FLOW_UNEXPLAINED || (flow_survey && is_known_sort(parting.what)))
 			continue;
-		(void)fprintf(stderr, "%s:\n", engines[0]->name);
-		flow_print(stderr, ipt, f, at);
+		(void)fprintf(stderr, "%s\n%s:\n", parting.what, engines[0]->name);
+		flow_print(stderr, ipt, f, parting.at);
 		(void)fprintf(stderr, "%s:\n", engines[e]->name);
-		flow_print(stderr, other, f, at);
-		fail(engines[e]->name, "another frame at 0x%" PRIx64 " than libipt's",
-		     other->frames.v[f].offset);
+		flow_print(stderr, other, f, parting.at);
+		if (!flow_survey)
+			fail(engines[e]->name, "another frame at 0x%" PRIx64 " than libipt's",
+			     other->frames.v[f].offset);
+		tell_case();
 	}
 }
 
@@ -216,7 +268,8 @@ static void check_damaged(void)
 		compare(e);
 		decode(e, true);
 		if (fc.ip.digest.n != fc.cut[e].digest.n || fc.ip.digest.b != fc.cut[e].digest.b)
-			fail(engines[e]->name, "--resync ip is certain of other instructions");
+			complain(engines[e]->name, "--resync ip is certain of other instructions",
+				 "");
 	}
 }
 

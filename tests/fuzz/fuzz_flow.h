@@ -10,10 +10,17 @@
 struct flow_counts {
 	uint64_t cases, decodes, instructions, bytes;
 	uint64_t not_for_libipt; /* sound traces of which it cannot yield the truth */
+	uint64_t complaints;     /* in a survey */
 	uint64_t frames[FLOW_REASONS];
 };
 
 extern struct flow_counts flow_counts;
+
+/* Go on behind differences that are not explained; print the first of each sort. */
+extern bool flow_survey;
+
+/* Print what a survey found. */
+void flow_fuzz_survey(void);
 
 void flow_fuzz_fini(void);
 
