@@ -12,7 +12,7 @@
 
 #include "base/digest.h"
 
-static const struct ptm_engine_ops *const engines[] = {&ptm_engine_ipt};
+static const struct ptm_engine_ops *const engines[] = {&ptm_engine_ipt, &ptm_engine_fast};
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
