@@ -73,8 +73,9 @@ PTM_API struct ptm_sink *ptm_sink_verify_create(const struct ptm_session *sessio
 /* Decode by both engines, whatever the session's configuration names, going on at the next PSB
  * after an error, and compare: `stream NAME same by fast and libipt: ...`, or `stream NAME differs
  * by fast and libipt: ...`, in how many PSB frames, and the first differences with what surrounds
- * them. */
-PTM_API struct ptm_sink *ptm_sink_compare_create(const char *path, struct ptm_error *err);
+ * them.  @cache_limit: as in struct ptm_config. */
+PTM_API struct ptm_sink *ptm_sink_compare_create(uint64_t cache_limit, const char *path,
+						 struct ptm_error *err);
 
 /* The number of streams that differ, after a run with one of the two; 0 for other sinks. */
 PTM_API size_t ptm_sink_verify_wrong(const struct ptm_sink *sink);

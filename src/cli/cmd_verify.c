@@ -66,7 +66,7 @@ static struct ptm_sink *make_sink(void *arg, const struct ptm_session *session,
 
 	if (cmd->engines || (cmd->truth == NULL && !cmd->opts.has_engine && !cmd->opts.resync_ip &&
 			     has_no_truth(session)))
-		return ptm_sink_compare_create(cmd->opts.output, err);
+		return ptm_sink_compare_create(cmd->opts.config.cache_limit, cmd->opts.output, err);
 	return ptm_sink_verify_create(session, cmd->truth, cmd->opts.output, err);
 }
 

@@ -24,7 +24,7 @@ struct run {
 	const struct ptm_run_options *options;
 	struct ptm_split *split; /* under the ring's entry lock */
 	struct ptm_ring *ring;
-	struct ptm_cache *cache; /* shared by the workers' engines */
+	struct ptm_cache *cache;     /* shared by the workers' engines */
 	struct ptm_run_stats *stats; /* the deliverer's */
 	atomic_uint pinned;          /* workers count themselves; read after they are joined */
 
@@ -386,12 +386,16 @@ static int open_shared(struct run *run, struct ptm_error *err)
 	run->ring = ptm_ring_create(ptm_plan_workers(session->plan), err);
 	if (run->split == NULL || run->ring == NULL)
 		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
-	return 0;
+	if (run->sink->ops->raw != NULL || session->config.engine != PTM_ENGINE_FAST)
+		return 0;
+	run->cache = ptm_cache_create(session->config.cache_limit, err);
+	return run->cache != NULL ? 0 : -PTM_E_NOMEM;
 }
 
 /* ... and after they are joined. */
 static void close_shared(struct run *run)
 {
+	ptm_cache_destroy(run->cache);
 	ptm_ring_destroy(run->ring);
 	ptm_split_destroy(run->split);
 }

@@ -13,6 +13,7 @@
 #include "sink/compare.h"
 
 #include "base/vec.h"
+#include "flow/cache.h"
 #include "flow/frame.h"
 #include "pipeline/engines.h"
 #include "ptmill/sink.h"
@@ -65,6 +66,7 @@ struct record {
 struct compare_sink {
 	struct ptm_file_sink file;
 	const struct ptm_engine_ops *engine[2];
+	struct ptm_cache *cache; /* owned; of all engines that have one */
 	size_t nwrong;
 
 	pthread_mutex_t lock;
@@ -112,6 +114,7 @@ static int fill_worker(const struct compare_sink *cs, struct worker *w, struct p
 {
 	for (unsigned i = 0; i < LANES; i++) {
 		const struct ptm_engine_options options = {
+			.cache = cs->cache,
 			.resync = PTM_RESYNC_PSB,
 			.want = i == NO_STEPS ? 0 : PTM_WANT_STEPS | PTM_WANT_TALLY};
 
@@ -468,6 +471,7 @@ static void compare_destroy(struct ptm_sink *sink)
 	forget(cs);
 	free(cs->data.v);
 	free(cs->known.v);
+	ptm_cache_destroy(cs->cache);
 	(void)pthread_mutex_destroy(&cs->lock);
 	ptm_file_sink_destroy(sink);
 }
@@ -485,8 +489,8 @@ static const struct ptm_sink_ops compare_ops = {
 };
 
 struct ptm_sink *ptm_compare_create(const struct ptm_engine_ops *first,
-				    const struct ptm_engine_ops *second, const char *path,
-				    struct ptm_error *err)
+				    const struct ptm_engine_ops *second, uint64_t cache_limit,
+				    const char *path, struct ptm_error *err)
 {
 	struct compare_sink *cs =
 		(struct compare_sink *)ptm_file_sink_create(sizeof(*cs), &compare_ops, path, err);
@@ -496,13 +500,19 @@ struct ptm_sink *ptm_compare_create(const struct ptm_engine_ops *first,
 	cs->engine[0] = first;
 	cs->engine[1] = second;
 	(void)pthread_mutex_init(&cs->lock, NULL);
+	cs->cache = ptm_cache_create(cache_limit, err);
+	if (cs->cache == NULL) {
+		compare_destroy(&cs->file.sink);
+		return NULL;
+	}
 	return &cs->file.sink;
 }
 
-struct ptm_sink *ptm_sink_compare_create(const char *path, struct ptm_error *err)
+struct ptm_sink *ptm_sink_compare_create(uint64_t cache_limit, const char *path,
+					 struct ptm_error *err)
 {
 	return ptm_compare_create(ptm_engine_of(PTM_ENGINE_FAST), ptm_engine_of(PTM_ENGINE_LIBIPT),
-				  path, err);
+				  cache_limit, path, err);
 }
 
 size_t ptm_compare_wrong(const struct ptm_sink *sink)

@@ -10,8 +10,8 @@
 
 /* As ptm_sink_compare_create(), with engines of choice: static storage. */
 struct ptm_sink *ptm_compare_create(const struct ptm_engine_ops *first,
-				    const struct ptm_engine_ops *second, const char *path,
-				    struct ptm_error *err);
+				    const struct ptm_engine_ops *second, uint64_t cache_limit,
+				    const char *path, struct ptm_error *err);
 
 /* Streams over which the engines differ; 0 for other sinks. */
 size_t ptm_compare_wrong(const struct ptm_sink *sink);

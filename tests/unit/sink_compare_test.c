@@ -275,7 +275,7 @@ static size_t find_rare(void)
 static char *compare(unsigned threads, uint64_t segment_size, size_t wrong)
 {
 	char *path = make_path();
-	struct ptm_sink *sink = ptm_compare_create(&liar_ops, &ptm_engine_ipt, path, NULL);
+	struct ptm_sink *sink = ptm_compare_create(&liar_ops, &ptm_engine_ipt, 0, path, NULL);
 	char *text;
 
 	run(sink, threads, segment_size);
