@@ -23,8 +23,8 @@ int ptm_marks_work(struct ptm_sink *sink, void *worker, const struct ptm_batch *
 		return 0;
 	ptm_lines_init(&lines, out);
 	ok = ptm_lines_write(&lines, (const char *)&head, sizeof(head)) &&
-	     ptm_lines_write(&lines, (const char *)batch->steps,
-			     batch->nsteps * sizeof(*batch->steps));
+	     (batch->nsteps == 0 || ptm_lines_write(&lines, (const char *)batch->steps,
+						    batch->nsteps * sizeof(*batch->steps)));
 	ptm_lines_flush(&lines);
 	return ok ? 0 : ptm_lines_failed(err);
 }
