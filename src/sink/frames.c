@@ -61,9 +61,8 @@ static bool join_held(struct ptm_frame_reader *reader, struct ptm_block *next)
 	if (!reader->has_held)
 		return true;
 	reader->has_held = false;
-	if (!ptm_block_continues(&reader->held, next)) {
+	if (!ptm_block_continues(&reader->held, next))
 		return false;
-	}
 	ptm_block_append(&reader->held, next);
 	*next = reader->held;
 	return true;

@@ -108,9 +108,12 @@ def number(text):
 
 
 def json_of(blocks):
-    """The objects that belong to the lines of `--format blocks`, of one stream in 64-bit code."""
-    out = []
+    """The objects that belong to the lines of blocks of a stream in 64-bit code, without that of the stream."""
+    out, resynced = [], {}
     for line in blocks:
+        if line.startswith("[resync "):
+            resynced = {"resynced": True} if line == "[resync begin]" else {}
+            continue
         m = EVENT.fullmatch(line)
         if m:
             fields = {k: number(v) for k, v in (f.split("=") for f in m.group(2).split())}
@@ -119,7 +122,7 @@ def json_of(blocks):
         else:
             ip, n, size, ends = line.split()
             out.append({"kind": "block", "ip": "0x" + ip, "instructions": int(n), "bytes": int(size), "bits": 64,
-                        "ends": ends})
+                        "ends": ends, **resynced})
     return out
 
 
@@ -180,12 +183,11 @@ def main():
         options = ["--elf", str(code.elf)]
         text = decode(str(path), "--no-disasm", *options)
         assert any(line.startswith("[gap ") for line in text)
-        blocks = decode(str(path), "--format=blocks", *options)
-        marks = [line for line in text if not line.startswith("[resync")]
-        problems += differ("damaged: blocks", [x for x in blocks if not x.startswith("[resync")],
-                           blocks_of(marks, code))
-        problems += differ("damaged: marks", [x for x in blocks if x.startswith("[resync")],
-                           [x for x in text if x.startswith("[resync")])
+        assert any(line == "[resync begin]" for line in text), "no resync: a test of its marks needs one"
+        blocks = blocks_of(text, code)
+        problems += differ("damaged: blocks", decode(str(path), "--format=blocks", *options), blocks)
+        objects = [json.loads(line) for line in decode(str(path), "--format=json", *options)]
+        problems += differ("damaged: json", objects[1:], json_of(blocks))
     print("\n".join(problems) or "blocks and JSON agree with the text")
     return 1 if problems else 0
 

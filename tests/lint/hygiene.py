@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-DIRS = ("src", "include", "bench", "tests", "scripts", "cmake", "docs", ".ci")
+DIRS = ("src", "include", "bench", "examples", "tests", "scripts", "cmake", "docs", ".ci")
 SKIP = ("tests/data", "tests/fuzz/corpus")
 LICENSED = (".c", ".h", ".in", ".py", ".sh")
 NO_TABS = (".py", ".cmake", ".md", ".txt", ".scd")

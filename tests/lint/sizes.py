@@ -7,7 +7,7 @@ import tempfile
 
 MAX_FILE = 800
 MAX_FUNCTION = 60
-DIRS = ("src", "include", "bench")
+DIRS = ("src", "include", "bench", "examples")
 
 # Comments, strings, characters, and preprocessor lines with their continuations: what braces do not count in.
 BLANK = re.compile(r"""/\*.*?\*/ | //[^\n]* | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*'""", re.S | re.X)
