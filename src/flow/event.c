@@ -98,6 +98,36 @@ static void add_gap(struct list *l, const struct ptm_event *ev)
 	add(l, "bytes", PTM_FIELD_DEC, ev->value);
 }
 
+/* What Event Trace, PEBS via PT and triggers carry. */
+static void add_trace(struct list *l, const struct ptm_event *ev)
+{
+	switch (ev->kind) {
+	case PTM_EV_CFE:
+		add(l, "type", PTM_FIELD_DEC, ev->arg);
+		add(l, "vector", PTM_FIELD_DEC, ev->value);
+		break;
+	case PTM_EV_EVD:
+		add(l, "type", PTM_FIELD_DEC, ev->arg);
+		add(l, "value", PTM_FIELD_HEX, ev->value);
+		break;
+	case PTM_EV_BLOCK_BEGIN:
+		add(l, "type", PTM_FIELD_DEC, ev->arg);
+		add(l, "bytes", PTM_FIELD_DEC, ev->value);
+		break;
+	case PTM_EV_BLOCK_ITEM:
+		add(l, "id", PTM_FIELD_DEC, ev->arg);
+		add(l, "value", PTM_FIELD_HEX, ev->value);
+		break;
+	case PTM_EV_TRIGGER:
+		add(l, "flags", PTM_FIELD_HEX, ev->arg);
+		add(l, "triggers", PTM_FIELD_HEX, ev->value & 0xff);
+		add(l, "insns", PTM_FIELD_DEC, ev->value >> 8);
+		break;
+	default:
+		break;
+	}
+}
+
 /* What the kind carries. */
 static void add_payload(struct list *l, const struct ptm_event *ev)
 {
@@ -144,10 +174,14 @@ static void add_payload(struct list *l, const struct ptm_event *ev)
 	case PTM_EV_MNT:
 		add(l, "value", PTM_FIELD_HEX, ev->value);
 		break;
+	case PTM_EV_IFLAG:
+		add(l, "if", PTM_FIELD_DEC, ev->arg);
+		break;
 	case PTM_EV_GAP:
 		add_gap(l, ev);
 		break;
 	default:
+		add_trace(l, ev);
 		break;
 	}
 }
