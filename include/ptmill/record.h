@@ -46,6 +46,13 @@ enum ptm_record_tips {
 	PTM_TIPS_MIXED = 2  /* one or the other, by the seed */
 };
 
+/* What becomes of a PTWRITE; only the single-stepper and perf know the instruction. */
+enum ptm_record_ptwrite {
+	PTM_PTWRITE_OFF = 0, /* the CPU's own affair: it may do nothing, or raise SIGILL */
+	PTM_PTWRITE_ON = 1,  /* it is executed on any CPU: a PTW packet */
+	PTM_PTWRITE_FUP = 2  /* and a FUP with its address (FUPonPTW) */
+};
+
 /* What to record, and how.  Initialise with ptm_record_config_init(), then change what differs. */
 struct ptm_record_config {
 	size_t size; /* sizeof(struct ptm_record_config) */
@@ -65,10 +72,10 @@ struct ptm_record_config {
 	/* A handler may store a signal number here: it is passed on to the program, once.  Borrowed
 	 * while recording, may be NULL. */
 	const volatile int *pass_on;
-	/* Called before the program starts, for each thing worth a warning: one line, no newline.
-	 * May be NULL. */
+	/* Called for each thing worth a warning: one line, no newline.  May be NULL. */
 	void (*warn)(void *ctx, const char *line);
 	void *warn_ctx;
+	enum ptm_record_ptwrite ptwrite;
 };
 
 /* Clocks of the recorded CPU, for decoders: TSC ticks are crystal ticks times EBX / EAX. */
@@ -88,6 +95,10 @@ struct ptm_record_result {
 	double seconds;
 	int exit_code;                   /* the program's, or 128 + the signal that ended it */
 	enum ptm_record_backend backend; /* that was used */
+	uint64_t replaced;  /* how often code was replaced that had been executed: a capture keeps
+			       one state of it */
+	uint64_t ambiguous; /* how often packets went off where the program had come by since the
+			       last packet: nobody can tell how often it did */
 };
 
 /* Defaults: the best back end, return compression, no timing, a PSB every 128 KiB, MTC each 2^3

@@ -21,7 +21,9 @@ enum {
 	KEY_IRQ_PERIOD,
 	KEY_MAX_INSTRUCTIONS,
 	KEY_SEED,
-	KEY_COMPRESS
+	KEY_COMPRESS,
+	KEY_PTWRITE,
+	KEY_FUP_ON_PTW
 };
 
 struct record {
@@ -55,6 +57,10 @@ static const struct argp_option options[] = {
 	 "An overflow about every BYTES of trace (0: none)", 1},
 	{"irq-period", KEY_IRQ_PERIOD, "N", 0, "An interrupt about every N instructions (0: none)",
 	 1},
+	{"ptwrite", KEY_PTWRITE, NULL, 0,
+	 "PTWRITE works on any CPU and gives a PTW packet (by step, or perf)", 1},
+	{"fup-on-ptw", KEY_FUP_ON_PTW, NULL, 0,
+	 "A FUP with the address of the PTWRITE behind each PTW; implies --ptwrite", 1},
 	{"seed", KEY_SEED, "N", 0, "Seed of the choices above (1)", 1},
 	{0}};
 
@@ -143,6 +149,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_COMPRESS:
 		cmd->config.compress = true;
 		return 0;
+	case KEY_PTWRITE:
+		if (cmd->config.ptwrite == PTM_PTWRITE_OFF)
+			cmd->config.ptwrite = PTM_PTWRITE_ON;
+		return 0;
+	case KEY_FUP_ON_PTW:
+		cmd->config.ptwrite = PTM_PTWRITE_FUP;
+		return 0;
 	case ARGP_KEY_ARG:
 		/* The program's own options are not ours. */
 		cmd->command = state->argv + state->next - 1;
@@ -180,35 +193,35 @@ static const struct argp argp = {options,
 				 NULL,
 				 NULL};
 
-static void ignore(int sig)
+/* The signal that asked us to end, and the same if the program has to be told. */
+static volatile sig_atomic_t asked, passed_on;
+
+/* What the kernel sends from the terminal reaches the program as well; what a process sends us we
+ * alone hear. */
+static void on_request(int sig, siginfo_t *info, void *context)
 {
-	(void)sig;
+	(void)context;
+	asked = sig;
+	if (info->si_code <= 0 || (sig != SIGINT && sig != SIGQUIT))
+		passed_on = sig;
 }
 
-/* An interrupt from the terminal reaches the program as well: it ends the program, and we write
- * what was recorded. A handler rather than SIG_IGN, which the program would inherit. */
-static void leave_interrupts_to_the_program(void)
-{
-	struct sigaction act = {.sa_handler = ignore, .sa_flags = SA_RESTART};
-
-	(void)sigaction(SIGINT, &act, NULL);
-	(void)sigaction(SIGQUIT, &act, NULL);
-}
-
-static volatile sig_atomic_t passed_on;
-
-static void pass_on(int sig)
-{
-	passed_on = sig;
-}
-
-/* So does who asks us to end, but we alone hear it.  No SA_RESTART: the program may be asleep. */
+/* The program ends, and we write what was recorded.  Handlers rather than SIG_IGN, which the
+ * program would inherit; no SA_RESTART, for the program may be asleep. */
 static void pass_requests_on(struct ptm_record_config *config)
 {
-	struct sigaction act = {.sa_handler = pass_on};
+	static const int signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+	struct sigaction act = {.sa_sigaction = on_request, .sa_flags = SA_SIGINFO};
 
-	(void)sigaction(SIGTERM, &act, NULL);
-	(void)sigaction(SIGHUP, &act, NULL);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		struct sigaction before;
+
+		/* nohup: neither we nor the program are to hear of it. */
+		if (sigaction(signals[i], NULL, &before) == 0 && signals[i] == SIGHUP &&
+		    before.sa_handler == SIG_IGN)
+			continue;
+		(void)sigaction(signals[i], &act, NULL);
+	}
 	config->pass_on = &passed_on;
 }
 
@@ -224,17 +237,21 @@ static int run(int argc, char **argv)
 	struct ptm_record_result result = {.size = sizeof(result)};
 	struct ptm_error err = {.code = PTM_E_OK};
 	char bytes[16];
+	bool ended;
 	int ret;
 
 	ptm_record_config_init(&cmd.config);
 	ret = cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &cmd);
 	if (ret != 0)
 		return ret;
-	leave_interrupts_to_the_program();
 	pass_requests_on(&cmd.config);
 	cmd.config.warn = warn;
 	if (ptm_record(&cmd.config, cmd.command, cmd.output, &result, &err) < 0)
 		return cli_fail(&err);
+	ended = asked != 0 && result.exit_code == 128 + asked;
+	if (ended)
+		cli_say("signal %d ended the program: %s holds what was recorded until then", asked,
+			cmd.output);
 	if (!cmd.quiet && result.backend == PTM_RECORD_PERF)
 		cli_say("%s by perf, %.2f s, exit code %d: %s",
 			cli_bytes(result.trace_bytes, bytes, sizeof(bytes)), result.seconds,
@@ -244,7 +261,7 @@ static int run(int argc, char **argv)
 			" gaps, %.2f s, exit code %d: %s",
 			result.instructions, cli_bytes(result.trace_bytes, bytes, sizeof(bytes)),
 			result.psbs, result.gaps, result.seconds, result.exit_code, cmd.output);
-	return 0;
+	return ended ? ptm_err_exit_code(PTM_E_CANCELED) : 0;
 }
 
 const struct cli_command cli_record = {"record", "run a program and record its trace", run};

@@ -55,6 +55,8 @@ static int describe(struct ptm_blocks *blocks, struct ptm_block *block, const ui
 					"Cannot decode the instruction at 0x%" PRIx64
 					" that the program executes as QEMU does",
 					ip);
+		if (insn.binds == PTM_BINDS_PTWRITE)
+			blocks->ptwrite = ip;
 		ptm_digest_add(&digest, ip);
 		block->kn = digest.kn;
 		block->b = digest.b;

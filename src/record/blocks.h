@@ -31,6 +31,7 @@ struct ptm_block {
 struct ptm_blocks {
 	PTM_VEC(struct ptm_block) blocks; /* by number; number 0 is none */
 	PTM_VEC(uint8_t) lens;
+	uint64_t ptwrite; /* address of a PTWRITE, 0: none */
 	struct ptm_error *err;
 };
 

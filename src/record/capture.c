@@ -11,11 +11,14 @@
 #include "os/json.h"
 #include "os/zst_write.h"
 #include "record/images.h"
+#include "record/seen.h"
 
 #include <cpuid.h>
+#include <ctype.h>
 #include <errno.h>
 #include <ftw.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +35,7 @@ struct ptm_cap_stream {
 	FILE *plain;
 	struct ptm_zst_out *packed;
 	uint64_t bytes, digest; /* of the file, once closed */
+	uint64_t truth_bytes, truth_digest;
 };
 
 struct ptm_capture {
@@ -42,6 +46,8 @@ struct ptm_capture {
 	bool made;      /* the temporary directory exists */
 	bool committed; /* ... under its final name */
 	struct ptm_images images;
+	struct ptm_seen seen;
+	struct ptm_cap_doubts doubts;
 };
 
 static int no_memory(struct ptm_error *err)
@@ -162,6 +168,7 @@ struct ptm_capture *ptm_capture_create(const char *out_dir, const struct ptm_rec
 	}
 	if (make_dirs(cap) == 0)
 		return cap;
+	ptm_capture_name_it(cap, err);
 fail:
 	ptm_capture_destroy(cap);
 	return NULL;
@@ -193,6 +200,7 @@ void ptm_capture_destroy(struct ptm_capture *cap)
 	if (cap->made && !cap->committed)
 		(void)nftw(cap->tmp, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	ptm_images_fini(&cap->images);
+	ptm_seen_fini(&cap->seen);
 	free(cap->out);
 	free(cap->tmp);
 	free(cap);
@@ -208,6 +216,13 @@ int ptm_capture_write(void *ctx, const uint8_t *bytes, size_t len)
 	return fwrite(bytes, 1, len, stream->plain) == len
 		       ? 0
 		       : ptm_rec_fail(err, "write the trace", stream->path);
+}
+
+int ptm_capture_code(void *ctx, uint64_t address, const uint8_t *bytes, size_t len)
+{
+	struct ptm_capture *cap = ctx;
+
+	return ptm_seen_code(&cap->seen, address, bytes, len) == 0 ? 0 : no_memory(cap->err);
 }
 
 int ptm_capture_mappings(void *ctx, pid_t pid)
@@ -271,7 +286,7 @@ static void print_truth(FILE *f, const struct ptm_feed *feed)
 	}
 }
 
-static int write_truth(struct ptm_capture *cap, const struct ptm_cap_stream *stream)
+static int write_truth(struct ptm_capture *cap, struct ptm_cap_stream *stream)
 {
 	char name[NAME_SIZE], *path;
 	int ret = 0;
@@ -291,6 +306,9 @@ static int write_truth(struct ptm_capture *cap, const struct ptm_cap_stream *str
 		if (fclose(f) != 0 || bad)
 			ret = ptm_rec_fail(cap->err, "write", path);
 	}
+	if (ret == 0)
+		ret = ptm_hash_file(path, NULL, &stream->truth_digest, &stream->truth_bytes,
+				    cap->err);
 	free(path);
 	return ret;
 }
@@ -340,7 +358,24 @@ static struct ptm_json *json_of_process(const struct ptm_capture *cap)
 	ptm_json_set_u64(process, "pid", 1);
 	ptm_json_set(process, "threads", threads);
 	ptm_json_set(process, "mappings", maps);
+	if (cap->doubts.replaced > 0) {
+		struct ptm_json *replaced = ptm_json_object();
+
+		ptm_json_set_u64(replaced, "times", cap->doubts.replaced);
+		ptm_json_set_hex(replaced, "address", cap->seen.first);
+		ptm_json_set(process, "replaced", replaced);
+	}
 	return process;
+}
+
+static struct ptm_json *json_of_ambiguous(const struct ptm_ambiguous *a)
+{
+	struct ptm_json *json = ptm_json_object();
+
+	ptm_json_set_u64(json, "times", a->times);
+	ptm_json_set_u64(json, "offset", a->offset);
+	ptm_json_set_u64(json, "instructions", a->n);
+	return json;
 }
 
 static struct ptm_json *json_of_stream(const struct ptm_cap_stream *stream)
@@ -360,6 +395,11 @@ static struct ptm_json *json_of_stream(const struct ptm_cap_stream *stream)
 	if (stream->feed != NULL) {
 		truth_file(stream, name);
 		ptm_json_set_str(json, "truth", name);
+		ptm_json_set_u64(json, "truth_bytes", stream->truth_bytes);
+		ptm_json_set_hex(json, "truth_xxh3_64", stream->truth_digest);
+		if (stream->feed->ambiguous.times > 0)
+			ptm_json_set(json, "ambiguous",
+				     json_of_ambiguous(&stream->feed->ambiguous));
 	}
 	return json;
 }
@@ -432,6 +472,76 @@ static int by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static __attribute__((format(printf, 2, 3))) void warn(const struct ptm_capture *cap,
+						       const char *fmt, ...)
+{
+	char line[256];
+	va_list ap;
+
+	if (cap->config.warn == NULL)
+		return;
+	va_start(ap, fmt);
+	(void)vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	cap->config.warn(cap->config.warn_ctx, line);
+}
+
+/* What this capture cannot tell. */
+static int find_doubts(struct ptm_capture *cap)
+{
+	const struct ptm_cap_stream *first = NULL;
+	struct ptm_cap_doubts *d = &cap->doubts;
+
+	PTM_TRY(ptm_seen_compare(&cap->seen, &cap->images));
+	d->replaced = cap->seen.times;
+	for (size_t i = 0; i < cap->streams.n; i++) {
+		const struct ptm_cap_stream *stream = cap->streams.v[i];
+
+		if (stream->feed == NULL || stream->feed->ambiguous.times == 0)
+			continue;
+		d->ambiguous += stream->feed->ambiguous.times;
+		first = first != NULL ? first : stream;
+	}
+	if (d->replaced > 0)
+		warn(cap,
+		     "executed code was replaced at its address, %" PRIu64
+		     " times, first at 0x%" PRIx64
+		     ": the capture has one state of it, and what ran before may decode wrongly",
+		     d->replaced, cap->seen.first);
+	if (first != NULL)
+		warn(cap,
+		     "a loop without a conditional branch was left by a signal, %" PRIu64
+		     " times, first behind instruction %" PRIu64 " of tid%" PRIu32
+		     ": the trace does not show at which turn",
+		     d->ambiguous, first->feed->ambiguous.n, first->number);
+	return 0;
+}
+
+const struct ptm_cap_doubts *ptm_capture_doubts(const struct ptm_capture *cap)
+{
+	return &cap->doubts;
+}
+
+void ptm_capture_name_it(const struct ptm_capture *cap, struct ptm_error *err)
+{
+	size_t len = strlen(cap->out);
+
+	for (unsigned i = 0; i < err->ncauses; i++) {
+		char *at = err->cause[i].text;
+
+		while ((at = strstr(at, cap->out)) != NULL) {
+			size_t n = strlen(".tmp-");
+
+			at += len;
+			if (strncmp(at, ".tmp-", n) != 0)
+				continue;
+			while (isdigit((unsigned char)at[n]))
+				n++;
+			memmove(at, at + n, strlen(at + n) + 1);
+		}
+	}
+}
+
 int ptm_capture_commit(struct ptm_capture *cap)
 {
 	struct ptm_json *json;
@@ -443,6 +553,7 @@ int ptm_capture_commit(struct ptm_capture *cap)
 		if (cap->streams.v[i]->feed != NULL)
 			PTM_TRY(write_truth(cap, cap->streams.v[i]));
 	PTM_TRY(ptm_images_settle(&cap->images));
+	PTM_TRY(find_doubts(cap));
 	json = describe(cap);
 	ret = write_json(cap, json);
 	ptm_json_destroy(json);

@@ -18,6 +18,12 @@
 struct ptm_capture;
 struct ptm_cap_stream;
 
+/* What a capture cannot tell; known once it is committed. */
+struct ptm_cap_doubts {
+	uint64_t replaced;  /* how often executed code was replaced */
+	uint64_t ambiguous; /* places of all streams, see feed.h */
+};
+
 /* Make a temporary directory beside @out_dir, which must not exist.  NULL and @err on failure. */
 struct ptm_capture *ptm_capture_create(const char *out_dir, const struct ptm_record_config *config,
 				       struct ptm_error *err);
@@ -42,7 +48,14 @@ int ptm_capture_close(struct ptm_cap_stream *stream);
 /* The process's code; borrowed. */
 struct ptm_images *ptm_capture_images(struct ptm_capture *cap);
 
+const struct ptm_cap_doubts *ptm_capture_doubts(const struct ptm_capture *cap);
+
+/* Where @err names the temporary directory, let it name the capture: that is what the user knows.
+ */
+void ptm_capture_name_it(const struct ptm_capture *cap, struct ptm_error *err);
+
 /* The functions of a ptm_flow_sink; @ctx is the capture. */
+int ptm_capture_code(void *ctx, uint64_t address, const uint8_t *bytes, size_t len);
 int ptm_capture_mappings(void *ctx, pid_t pid);
 int ptm_capture_losing(void *ctx, pid_t pid, uint64_t begin, uint64_t end);
 int ptm_capture_leaving(void *ctx, pid_t pid);

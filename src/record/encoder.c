@@ -263,6 +263,7 @@ static void put_mode_exec(struct ptm_enc *enc)
 
 static void put_psb(struct ptm_enc *enc, uint64_t ip)
 {
+	enc->quick.placed = true;
 	flush(enc);
 	if (enc->mark != NULL)
 		enc->mark(enc->mark_ctx, PTM_ENC_PSB, ptm_enc_offset(enc));
@@ -478,6 +479,20 @@ void ptm_enc_ret(struct ptm_enc *enc, uint64_t target)
 	flush(enc);
 }
 
+void ptm_enc_ptwrite(struct ptm_enc *enc, uint64_t ip, uint64_t value, unsigned bytes)
+{
+	bool fup = enc->cfg.ptwrite == PTM_PTWRITE_FUP;
+
+	if (enc->lost || enc->cfg.ptwrite == PTM_PTWRITE_OFF)
+		return;
+	flush(enc);
+	put_cyc(enc);
+	/* PayloadBytes in bits 5 and 6 of the second byte, IP in bit 7. */
+	put(enc, 0x1202U | (bytes == 8 ? 0x2000U : 0) | (fup ? 0x8000U : 0), 2, value, bytes);
+	if (fup)
+		put_ip(enc, OP_FUP, ip);
+}
+
 static void go_off(struct ptm_enc *enc)
 {
 	enc->quick.quiet = false;
@@ -542,6 +557,7 @@ static void begin_gap(struct ptm_enc *enc)
 
 static void end_gap(struct ptm_enc *enc, uint64_t ip)
 {
+	enc->quick.placed = true;
 	if ((draw(enc) & 1) != 0) {
 		put_ovf(enc);
 		put_ip_after_ovf(enc, OP_FUP, ip);
@@ -554,6 +570,7 @@ static void end_gap(struct ptm_enc *enc, uint64_t ip)
 
 static void interrupt(struct ptm_enc *enc, uint64_t ip)
 {
+	enc->quick.placed = true;
 	enc->irq_left = draw_about(enc, enc->cfg.irq_period);
 	ptm_enc_async_off(enc, ip);
 	pass_16th(enc, draw(enc) % 4096);
@@ -572,6 +589,11 @@ static void place(struct ptm_enc *enc, uint64_t ip, uint64_t n, bool fresh)
 	if (enc->lost) {
 		if (count_down(&enc->gap_left, n))
 			end_gap(enc, ip);
+		return;
+	}
+	/* Let it wait for a place that decoders cannot take for an earlier one. */
+	if (enc->quick.again) {
+		(void)count_down(&enc->irq_left, n);
 		return;
 	}
 	if (enc->psb_wait > 0) {

@@ -36,6 +36,11 @@ struct ptm_enc_quick {
 	/* A conditional branch while quiet: append its bit (1: taken) if not the max-th. */
 	unsigned ntnt, max;
 	uint64_t tnt;
+	/* The IP of the next point was passed since the last packet, in a loop without any: what is
+	 * placed there would bind to the first arrival.  By the caller. */
+	bool again;
+	/* A packet that names the IP was placed at a point; for the caller to take back. */
+	bool placed;
 };
 
 /* @config is copied; @mark may be NULL.  NULL when out of memory. */
@@ -63,6 +68,9 @@ void ptm_enc_call_indirect(struct ptm_enc *enc, uint64_t return_ip, uint64_t tar
 void ptm_enc_ret(struct ptm_enc *enc, uint64_t target);                               /* near */
 void ptm_enc_indirect(struct ptm_enc *enc,
 		      uint64_t target); /* indirect jump, far transfer that stays traced */
+
+/* The PTWRITE at @ip has retired; its operand of @bytes, 4 or 8, is @value. */
+void ptm_enc_ptwrite(struct ptm_enc *enc, uint64_t ip, uint64_t value, unsigned bytes);
 
 /* A branch leaves the traced context: TIP.PGD without an IP (a far transfer), or with one. */
 void ptm_enc_off(struct ptm_enc *enc);

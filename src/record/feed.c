@@ -2,6 +2,10 @@
  *
  * feed.c - turns the executed flow into encoder calls, and keeps the truth about it.
  *
+ * The trail is where the program came by since the last packet that names a place.  Only a loop of
+ * direct jumps and calls comes by twice, and only something from outside ends it: the trace does
+ * not show at which turn.
+ *
  * The truth is a list of lines in program order.  A line holds the number and digest of the
  * instructions that the trace shows up to its point; instructions inside an overflow are counted
  * apart and not digested.
@@ -45,6 +49,61 @@ static void on_mark(void *ctx, enum ptm_enc_mark mark, uint64_t offset)
 		add_line(feed, PTM_TRUTH_GAP, offset, feed->lost - feed->lost_before);
 		break;
 	}
+}
+
+/* A packet tells that the program is at @ip. */
+static void clear_trail(struct ptm_feed *feed, uint64_t ip)
+{
+	feed->ntrail = 0;
+	feed->run = ip;
+}
+
+/* The instruction at @last, of class @klass, retired, the next one is at @next. */
+static void extend_trail(struct ptm_feed *feed, unsigned klass, uint64_t last, uint64_t next)
+{
+	if (klass == PTM_INSN_OTHER)
+		return;
+	if (ptm_insn_needs_packet(klass)) {
+		clear_trail(feed, next);
+		return;
+	}
+	feed->trail[feed->ntrail % PTM_FEED_TRAIL].begin = feed->run;
+	feed->trail[feed->ntrail % PTM_FEED_TRAIL].last = last;
+	feed->ntrail++;
+	feed->run = next;
+}
+
+static bool came_by(const struct ptm_feed *feed, uint64_t ip)
+{
+	uint64_t n = feed->ntrail < PTM_FEED_TRAIL ? feed->ntrail : PTM_FEED_TRAIL;
+
+	for (uint64_t i = 0; i < n; i++)
+		if (ip >= feed->trail[i].begin && ip <= feed->trail[i].last)
+			return true;
+	return false;
+}
+
+static void point(struct ptm_feed *feed, uint64_t ip, uint64_t n)
+{
+	struct ptm_enc_quick *q = feed->quick;
+
+	q->again = came_by(feed, ip);
+	ptm_enc_point(feed->enc, ip, n);
+	if (q->placed || ptm_enc_is_lost(feed->enc))
+		clear_trail(feed, ip);
+	q->placed = false;
+}
+
+/* Packets go off before the instruction at @ip. */
+static void async_off(struct ptm_feed *feed, uint64_t ip)
+{
+	struct ptm_ambiguous *a = &feed->ambiguous;
+
+	if (!ptm_enc_is_lost(feed->enc) && came_by(feed, ip) && a->times++ == 0) {
+		a->offset = ptm_enc_offset(feed->enc);
+		a->n = feed->digest.n;
+	}
+	ptm_enc_async_off(feed->enc, ip);
 }
 
 static void set_until(struct ptm_feed *feed)
@@ -135,12 +194,20 @@ int ptm_feed_event(void *ctx, const struct ptm_flow_event *ev)
 	switch (ev->kind) {
 	case PTM_FLOW_ON:
 		ptm_enc_on(feed->enc, ev->ip, 64);
-		ptm_enc_point(feed->enc, ev->ip, 0);
+		clear_trail(feed, ev->ip);
+		point(feed, ev->ip, 0);
 		break;
 	case PTM_FLOW_INSN:
 		count(feed, ev->ip);
 		branch(feed->enc, ev->insn->klass, ev->ip + ev->insn->len, ev->next);
-		ptm_enc_point(feed->enc, ev->next, 1);
+		extend_trail(feed, ev->insn->klass, ev->ip, ev->next);
+		point(feed, ev->next, 1);
+		break;
+	case PTM_FLOW_PTWRITE:
+		count(feed, ev->ip);
+		ptm_enc_ptwrite(feed->enc, ev->ip, ev->value, ev->bytes);
+		clear_trail(feed, ev->next);
+		point(feed, ev->next, 1);
 		break;
 	case PTM_FLOW_OFF:
 		count(feed, ev->ip);
@@ -148,7 +215,7 @@ int ptm_feed_event(void *ctx, const struct ptm_flow_event *ev)
 		ptm_enc_pass(feed->enc, KERNEL_CYCLES);
 		break;
 	case PTM_FLOW_INTERRUPT:
-		ptm_enc_async_off(feed->enc, ev->ip);
+		async_off(feed, ev->ip);
 		ptm_enc_pass(feed->enc, KERNEL_CYCLES);
 		break;
 	}
@@ -159,7 +226,7 @@ int ptm_feed_event(void *ctx, const struct ptm_flow_event *ev)
 
 static int stop_at(struct ptm_feed *feed, uint64_t ip)
 {
-	ptm_enc_async_off(feed->enc, ip);
+	async_off(feed, ip);
 	return 1;
 }
 
@@ -176,9 +243,10 @@ static int slowly(struct ptm_feed *feed, const struct ptm_block *block, const ui
 		ip = behind;
 		if (i + 1 == block->n) {
 			branch(feed->enc, block->klass, behind, next);
+			extend_trail(feed, block->klass, block->last, next);
 			ip = next;
 		}
-		ptm_enc_point(feed->enc, ip, 1);
+		point(feed, ip, 1);
 		if (is_enough(feed))
 			return stop_at(feed, ip);
 	}
@@ -198,6 +266,7 @@ static void quickly(struct ptm_feed *feed, const struct ptm_block *block, uint64
 	const struct ptm_digest all = {block->n, block->kn, block->b};
 
 	ptm_digest_append(&feed->digest, &all);
+	extend_trail(feed, block->klass, block->last, next);
 	if (block->klass == PTM_INSN_COND && q->ntnt + 1 < q->max) {
 		q->tnt = q->tnt << 1 | (next != block->end);
 		q->ntnt++;
@@ -207,7 +276,7 @@ static void quickly(struct ptm_feed *feed, const struct ptm_block *block, uint64
 		return;
 	branch(feed->enc, block->klass, block->end, next);
 	if (!q->quiet)
-		ptm_enc_point(feed->enc, next, 1);
+		point(feed, next, 1);
 }
 
 /* In two steps: all but the last instruction, then that one.  In the first one time may pass, and a
@@ -234,14 +303,15 @@ int ptm_feed_block(struct ptm_feed *feed, const struct ptm_block *block, const u
 			feed->lost += most.n;
 		else
 			ptm_digest_append(d, &most);
-		ptm_enc_point(feed->enc, block->last, most.n);
+		point(feed, block->last, most.n);
 	}
 	if (lost)
 		feed->lost++;
 	else
 		ptm_digest_add(d, block->last);
 	branch(feed->enc, block->klass, block->end, next);
-	ptm_enc_point(feed->enc, next, 1);
+	extend_trail(feed, block->klass, block->last, next);
+	point(feed, next, 1);
 	return feed->out_of_memory ? -PTM_E_NOMEM : 0;
 }
 

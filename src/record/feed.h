@@ -12,6 +12,7 @@
 #include "record/flow.h"
 
 #define PTM_CHECKPOINT_EVERY 1000000
+#define PTM_FEED_TRAIL       64 /* straight runs */
 
 enum ptm_truth_kind {
 	PTM_TRUTH_CHECKPOINT,
@@ -27,6 +28,12 @@ struct ptm_truth_line {
 	uint64_t lost; /* GAP: instructions inside */
 };
 
+/* Where packets went off though the program had come by since the last packet. */
+struct ptm_ambiguous {
+	uint64_t times;
+	uint64_t offset, n; /* of the first: of its FUP, and instructions up to there */
+};
+
 struct ptm_feed {
 	struct ptm_enc *enc;         /* owned */
 	struct ptm_enc_quick *quick; /* of it */
@@ -36,7 +43,14 @@ struct ptm_feed {
 	uint64_t lost;        /* instructions inside all gaps so far */
 	uint64_t lost_before; /* ... before the current one */
 	uint64_t psbs, gaps;
+	struct ptm_ambiguous ambiguous;
 	bool out_of_memory;
+	/* The straight runs since the last packet that names a place, a ring: addresses of their
+	 * first and last instructions; and where the present one began. */
+	struct {
+		uint64_t begin, last;
+	} trail[PTM_FEED_TRAIL];
+	uint64_t ntrail, run;
 	PTM_VEC(struct ptm_truth_line) truth; /* owned */
 };
 

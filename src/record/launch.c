@@ -2,11 +2,10 @@
  *
  * launch.c - starts a program under qemu-user.
  *
- * QEMU loads ELF files only: for a script its interpreter is run, as the kernel would do it.
+ * QEMU loads ELF files only: a script's interpreter is run in its place.
  */
 #include "record/launch.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,35 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FIXED_ARGS = 9, SCRIPT_DEPTH = 4, LINE = 256 };
-
-static bool is_executable(const char *path)
-{
-	struct stat sb;
-
-	return stat(path, &sb) == 0 && S_ISREG(sb.st_mode) && access(path, X_OK) == 0;
-}
-
-char *ptm_find_program(const char *name)
-{
-	const char *dirs = getenv("PATH");
-	char *path;
-
-	if (strchr(name, '/') != NULL)
-		return access(name, F_OK) == 0 ? strdup(name) : NULL;
-	for (dirs = dirs != NULL ? dirs : "/bin:/usr/bin"; *dirs != '\0';) {
-		int len = (int)strcspn(dirs, ":");
-
-		if (asprintf(&path, "%.*s/%s", len > 0 ? len : 1, len > 0 ? dirs : ".", name) < 0)
-			return NULL;
-		if (is_executable(path))
-			return path;
-		free(path);
-		dirs += len;
-		dirs += *dirs == ':';
-	}
-	return NULL;
-}
+enum { FIXED_ARGS = 9 };
 
 char *ptm_find_plugin(void)
 {
@@ -76,79 +47,6 @@ static int refused(struct ptm_error *err, const char *what)
 {
 	return PTM_FAIL(err, PTM_E_SYSTEM, "Cannot start the program: %s: %s", what,
 			strerror(errno));
-}
-
-/* What is to be run: @path, and arguments that come before those of the user but for the first. */
-struct program {
-	char *path;                     /* owned */
-	char *before[2 * SCRIPT_DEPTH]; /* owned */
-	unsigned n;
-};
-
-static void free_program(struct program *p)
-{
-	free(p->path);
-	for (unsigned i = 0; i < p->n; i++)
-		free(p->before[i]);
-}
-
-static int not_executable(struct ptm_error *err, const char *path, const char *why)
-{
-	return PTM_FAIL(err, PTM_E_NOINPUT, "Cannot execute \"%s\": %s", path, why);
-}
-
-/* @line begins with "#!".  The script becomes the first argument of its interpreter. */
-static int use_interpreter(struct program *p, char *line, struct ptm_error *err)
-{
-	char *name = line + 2 + strspn(line + 2, " \t");
-	size_t len = strcspn(name, " \t");
-	char *arg = name + len + strspn(name + len, " \t");
-	size_t end = strlen(arg);
-
-	while (end > 0 && (arg[end - 1] == ' ' || arg[end - 1] == '\t'))
-		arg[--end] = '\0';
-	name[len] = '\0';
-	if (len == 0 || p->n + 2 > sizeof(p->before) / sizeof(p->before[0]))
-		return not_executable(err, p->path, "its first line names no interpreter");
-	memmove(p->before + (*arg != '\0' ? 2 : 1), p->before, p->n * sizeof(p->before[0]));
-	p->before[*arg != '\0' ? 1 : 0] = p->path;
-	p->n++;
-	if (*arg != '\0') {
-		p->before[0] = strdup(arg);
-		p->n++;
-	}
-	p->path = strdup(name);
-	return p->path != NULL ? 0 : refused(err, "memory");
-}
-
-/* Follow scripts to their interpreter, until an ELF file.  Returns 0 or -PTM_E_*. */
-static int resolve(struct program *p, const char *name, struct ptm_error *err)
-{
-	char line[LINE];
-
-	p->path = ptm_find_program(name);
-	if (p->path == NULL)
-		return not_executable(err, name, strerror(ENOENT));
-	for (;;) {
-		int fd = is_executable(p->path) ? open(p->path, O_RDONLY | O_CLOEXEC) : -1;
-		ssize_t n;
-
-		if (fd < 0)
-			return not_executable(err, p->path,
-					      access(p->path, F_OK) == 0 ? strerror(EACCES)
-									 : strerror(ENOENT));
-		memset(line, 0, sizeof(line));
-		n = read(fd, line, sizeof(line) - 1);
-		(void)close(fd);
-		if (n < 2 || memcmp(line, "#!", 2) != 0)
-			break;
-		line[strcspn(line, "\n")] = '\0';
-		PTM_TRY(use_interpreter(p, line, err));
-	}
-	if (memcmp(line, ELFMAG, SELFMAG) != 0 || line[EI_CLASS] != ELFCLASS64 ||
-	    line[18] != EM_X86_64)
-		return not_executable(err, p->path, "no program for 64-bit x86");
-	return 0;
 }
 
 /* "PATH,fd=N", as QEMU takes options: a comma in the path is doubled. */
@@ -207,8 +105,8 @@ static int start(char *const args[], int fd, pid_t *pid, struct ptm_error *err)
 	return 0;
 }
 
-static int run(const struct program *p, char *const argv[], char *qemu, char *option, uint64_t seed,
-	       pid_t *pid, int fd, struct ptm_error *err)
+static int run(const struct ptm_program *p, char *const argv[], char *qemu, char *option,
+	       uint64_t seed, pid_t *pid, int fd, struct ptm_error *err)
 {
 	size_t argc = 0, n = 0;
 	char number[24];
@@ -238,9 +136,9 @@ static int run(const struct program *p, char *const argv[], char *qemu, char *op
 	return ret;
 }
 
-int ptm_launch(char *const argv[], int fd, uint64_t seed, pid_t *pid, struct ptm_error *err)
+int ptm_launch(const struct ptm_program *program, char *const argv[], int fd, uint64_t seed,
+	       pid_t *pid, struct ptm_error *err)
 {
-	struct program program = {0};
 	char *qemu = ptm_find_program(PTM_QEMU_NAME), *plugin = ptm_find_plugin();
 	char *option = plugin != NULL ? plugin_option(plugin, fd) : NULL;
 	int ret;
@@ -257,10 +155,7 @@ int ptm_launch(char *const argv[], int fd, uint64_t seed, pid_t *pid, struct ptm
 			       "\"%s\"",
 			       PTM_PLUGIN_NAME, PTM_PLUGIN_INSTALLED);
 	else
-		ret = resolve(&program, argv[0], err);
-	if (ret == 0)
-		ret = run(&program, argv, qemu, option, seed, pid, fd, err);
-	free_program(&program);
+		ret = run(program, argv, qemu, option, seed, pid, fd, err);
 	free(qemu);
 	free(plugin);
 	free(option);

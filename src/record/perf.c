@@ -12,9 +12,10 @@
 #include "fmt/perf_aux.h"
 #include "os/file.h"
 #include "record/images.h"
-#include "record/launch.h"
+#include "record/program.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -50,11 +51,30 @@ static int refused(struct ptm_error *err, const char *what)
 	return PTM_FAIL(err, PTM_E_SYSTEM, "Cannot run perf: %s: %s", what, strerror(errno));
 }
 
-static int run_perf(char *perf, char *const argv[], char *out, int *exit_code,
-		    struct ptm_error *err)
+/* What perf is to record, by config->ptwrite. */
+static const char *const events[] = {"intel_pt/tsc=0,mtc=0/u", "intel_pt/tsc=0,mtc=0,ptw=1/u",
+				     "intel_pt/tsc=0,mtc=0,ptw=1,fup_on_ptw=1/u"};
+
+static int wait_for(pid_t pid, const volatile int *pass_on, int *status, struct ptm_error *err)
+{
+	int sig = 0;
+
+	do {
+		if (sig == 0 && pass_on != NULL && *pass_on != 0) {
+			sig = *pass_on;
+			(void)kill(pid, sig);
+		}
+		if (waitpid(pid, status, 0) == pid)
+			return 0;
+	} while (errno == EINTR);
+	return refused(err, "waitpid");
+}
+
+static int run_perf(const struct ptm_record_config *config, char *perf, char *const argv[],
+		    char *out, int *exit_code, struct ptm_error *err)
 {
 	const char *const fixed[] = {perf, "record", "-q", "--per-thread",
-				     "-m", ",64M",   "-e", "intel_pt/tsc=0,mtc=0/u",
+				     "-m", ",64M",   "-e", events[config->ptwrite],
 				     "-o", out,      "--"};
 	const size_t nfixed = sizeof(fixed) / sizeof(fixed[0]);
 	size_t argc = 0;
@@ -77,9 +97,7 @@ static int run_perf(char *perf, char *const argv[], char *out, int *exit_code,
 	free(args);
 	if (pid < 0)
 		return refused(err, "fork");
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return refused(err, "waitpid");
+	PTM_TRY(wait_for(pid, config->pass_on, &status, err));
 	*exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 	if (access(out, R_OK) != 0)
 		return PTM_FAIL(err, PTM_E_SYSTEM,
@@ -190,10 +208,10 @@ static int pack(const char *path, struct ptm_capture *cap, uint64_t *bytes, stru
 	return ret < 0 ? ret : ptm_capture_close(stream);
 }
 
-int ptm_perf_run(char *const argv[], struct ptm_capture *cap, int *exit_code, uint64_t *bytes,
-		 struct ptm_error *err)
+int ptm_perf_run(const struct ptm_record_config *config, char *const argv[],
+		 struct ptm_capture *cap, int *exit_code, uint64_t *bytes, struct ptm_error *err)
 {
-	char *perf = ptm_find_program("perf"), *program = ptm_find_program(argv[0]);
+	char *perf = ptm_find_program("perf");
 	char *out = ptm_capture_temp(cap, "perf.data");
 	int ret;
 
@@ -201,19 +219,15 @@ int ptm_perf_run(char *const argv[], struct ptm_capture *cap, int *exit_code, ui
 		ret = PTM_FAIL(
 			err, PTM_E_NOINPUT,
 			"Cannot record by perf: there is no perf in PATH (install linux-perf)");
-	else if (program == NULL)
-		ret = PTM_FAIL(err, PTM_E_NOINPUT, "Cannot execute \"%s\": %s", argv[0],
-			       strerror(ENOENT));
 	else if (out == NULL)
 		ret = PTM_FAIL(err, PTM_E_NOMEM, "Cannot record: out of memory");
 	else
-		ret = run_perf(perf, argv, out, exit_code, err);
+		ret = run_perf(config, perf, argv, out, exit_code, err);
 	if (ret == 0)
 		ret = pack(out, cap, bytes, err);
 	if (ret == 0)
 		(void)unlink(out);
 	free(perf);
-	free(program);
 	free(out);
 	return ret;
 }

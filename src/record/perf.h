@@ -14,7 +14,7 @@ bool ptm_perf_is_there(void);
  * without truth and without time.  Stores the exit code that perf passes on, and the bytes. Returns
  * 0, -PTM_E_NOINPUT (perf or the program is missing), -PTM_E_SYSTEM (perf failed, or lost a part).
  */
-int ptm_perf_run(char *const argv[], struct ptm_capture *cap, int *exit_code, uint64_t *bytes,
-		 struct ptm_error *err);
+int ptm_perf_run(const struct ptm_record_config *config, char *const argv[],
+		 struct ptm_capture *cap, int *exit_code, uint64_t *bytes, struct ptm_error *err);
 
 #endif

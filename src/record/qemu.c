@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -92,19 +93,27 @@ static bool is_sound(const struct ptm_qemu_log_head *head, uint64_t room)
 		((const char *)head)[head->size - 1] == '\0');
 }
 
+/* A block of code, described behind @block. */
+static int take_block(struct ptm_qemu *q, const struct ptm_qemu_block *block)
+{
+	const uint8_t *lens = (const uint8_t *)(block + 1), *code = lens + block->n;
+	const struct ptm_block *b;
+
+	PTM_TRY(ptm_blocks_add(&q->blocks, block->address, lens, block->n, code));
+	b = &q->blocks.blocks.v[q->blocks.blocks.n - 1];
+	PTM_TRY(ptm_capture_code(q->cap, b->begin, code, (size_t)(b->end - b->begin)));
+	return ptm_code_bytes(&q->code, block->address, code, block->len);
+}
+
 static int take_record(struct ptm_qemu *q, const struct ptm_qemu_log_head *head)
 {
-	const struct ptm_qemu_block *block = (const void *)head;
 	const struct ptm_qemu_map *map = (const void *)head;
-	const uint8_t *lens = (const uint8_t *)(block + 1);
 
 	switch ((enum ptm_qemu_log_kind)head->kind) {
 	case PTM_QEMU_LOG_SKIP:
 		break;
 	case PTM_QEMU_LOG_BLOCK:
-		PTM_TRY(ptm_blocks_add(&q->blocks, block->address, lens, block->n,
-				       lens + block->n));
-		return ptm_code_bytes(&q->code, block->address, lens + block->n, block->len);
+		return take_block(q, (const void *)head);
 	case PTM_QEMU_LOG_MAP:
 		return ptm_code_map(&q->code, map->begin, map->end, map->offset,
 				    (const char *)(map + 1));
@@ -398,6 +407,20 @@ static int check(struct ptm_qemu *q, const char *name)
 	return 0;
 }
 
+/* QEMU takes it for no instruction. */
+static void warn_of_ptwrite(const struct ptm_qemu *q)
+{
+	char line[128];
+
+	if (q->blocks.ptwrite == 0 || q->config->warn == NULL)
+		return;
+	(void)snprintf(line, sizeof(line),
+		       "PTWRITE at 0x%" PRIx64 " raises SIGILL under QEMU: record with --backend "
+		       "step --ptwrite",
+		       q->blocks.ptwrite);
+	q->config->warn(q->config->warn_ctx, line);
+}
+
 static void sum_up(const struct ptm_qemu *q, struct ptm_qemu_result *result)
 {
 	*result = (struct ptm_qemu_result){
@@ -431,7 +454,8 @@ static int share(struct ptm_qemu *q, int *fd)
 	return 0;
 }
 
-struct ptm_qemu *ptm_qemu_run(const struct ptm_record_config *config, char *const argv[],
+struct ptm_qemu *ptm_qemu_run(const struct ptm_record_config *config,
+			      const struct ptm_program *program, char *const argv[],
 			      struct ptm_capture *cap, struct ptm_qemu_result *result,
 			      struct ptm_error *err)
 {
@@ -450,7 +474,7 @@ struct ptm_qemu *ptm_qemu_run(const struct ptm_record_config *config, char *cons
 	ptm_code_init(&q->code, ptm_capture_images(cap), err);
 	ret = share(q, &fd);
 	if (ret == 0)
-		ret = ptm_launch(argv, fd, config->seed, &q->pid, err);
+		ret = ptm_launch(program, argv, fd, config->seed, &q->pid, err);
 	if (fd >= 0)
 		(void)close(fd);
 	if (ret == 0)
@@ -460,6 +484,7 @@ struct ptm_qemu *ptm_qemu_run(const struct ptm_record_config *config, char *cons
 	if (ret == 0)
 		ret = ptm_code_write(&q->code);
 	if (ret == 0) {
+		warn_of_ptwrite(q);
 		sum_up(q, result);
 		return q;
 	}

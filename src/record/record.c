@@ -7,6 +7,7 @@
 #include "record/capture.h"
 #include "record/feed.h"
 #include "record/perf.h"
+#include "record/program.h"
 #include "record/qemu.h"
 #include "record/step.h"
 
@@ -38,7 +39,7 @@ static int take_config(struct ptm_record_config *own, const struct ptm_record_co
 	if ((unsigned)own->backend > PTM_RECORD_PERF)
 		return PTM_FAIL(err, PTM_E_USAGE, "Cannot record: no such back end");
 	if ((unsigned)own->ret_comp > PTM_RET_COMP_OFF || (unsigned)own->timing > PTM_TIMING_CYC ||
-	    (unsigned)own->tips > PTM_TIPS_MIXED)
+	    (unsigned)own->tips > PTM_TIPS_MIXED || (unsigned)own->ptwrite > PTM_PTWRITE_FUP)
 		return PTM_FAIL(err, PTM_E_USAGE,
 				"Cannot record: an option has a value that does not exist");
 	if (own->psb_period < PSB_PERIOD_MIN)
@@ -48,6 +49,10 @@ static int take_config(struct ptm_record_config *own, const struct ptm_record_co
 	if (own->mtc_freq > MTC_FREQ_MAX)
 		return PTM_FAIL(err, PTM_E_USAGE, "Cannot record with MTC frequency %u: at most %d",
 				own->mtc_freq, MTC_FREQ_MAX);
+	if (own->backend == PTM_RECORD_QEMU && own->ptwrite != PTM_PTWRITE_OFF)
+		return PTM_FAIL(err, PTM_E_USAGE,
+				"Cannot record PTWRITE under QEMU, which does not know it: use the "
+				"back end step");
 	return 0;
 }
 
@@ -78,6 +83,11 @@ static int on_event(void *ctx, const struct ptm_flow_event *ev)
 	return ptm_feed_event(&((struct recording *)ctx)->feed, ev);
 }
 
+static int on_code(void *ctx, uint64_t address, const uint8_t *bytes, size_t len)
+{
+	return ptm_capture_code(((struct recording *)ctx)->cap, address, bytes, len);
+}
+
 static int on_mappings(void *ctx, pid_t pid)
 {
 	return ptm_capture_mappings(((struct recording *)ctx)->cap, pid);
@@ -93,19 +103,20 @@ static int on_leaving(void *ctx, pid_t pid)
 	return ptm_capture_leaving(((struct recording *)ctx)->cap, pid);
 }
 
-static int record_steps(const struct ptm_record_config *config, char *const argv[],
-			struct ptm_capture *cap, struct ptm_record_result *result,
-			struct ptm_error *err)
+static int record_steps(const struct ptm_record_config *config, const char *path,
+			char *const argv[], struct ptm_capture *cap,
+			struct ptm_record_result *result, struct ptm_error *err)
 {
 	struct recording rec = {.cap = cap};
-	const struct ptm_flow_sink sink = {&rec, on_event, on_mappings, on_losing, on_leaving};
+	const struct ptm_flow_sink sink = {&rec,        on_event,  on_code,
+					   on_mappings, on_losing, on_leaving};
 	struct ptm_cap_stream *stream = ptm_capture_stream(cap, 1, &rec.feed);
 	int ret;
 
 	if (stream == NULL)
 		return -(int)err->code;
 	PTM_TRY(ptm_feed_init(&rec.feed, config, ptm_capture_write, stream, 0));
-	ret = ptm_step_run(argv, &sink, config->pass_on, &result->exit_code, err);
+	ret = ptm_step_run(path, argv, config, &sink, &result->exit_code, err);
 	if (ret == 0)
 		ret = ptm_feed_finish(&rec.feed);
 	if (ret == 0)
@@ -122,12 +133,12 @@ static int record_steps(const struct ptm_record_config *config, char *const argv
 	return ret;
 }
 
-static int record_qemu(const struct ptm_record_config *config, char *const argv[],
-		       struct ptm_capture *cap, struct ptm_record_result *result,
-		       struct ptm_error *err)
+static int record_qemu(const struct ptm_record_config *config, const struct ptm_program *program,
+		       char *const argv[], struct ptm_capture *cap,
+		       struct ptm_record_result *result, struct ptm_error *err)
 {
 	struct ptm_qemu_result r;
-	struct ptm_qemu *qemu = ptm_qemu_run(config, argv, cap, &r, err);
+	struct ptm_qemu *qemu = ptm_qemu_run(config, program, argv, cap, &r, err);
 	int ret;
 
 	if (qemu == NULL)
@@ -144,26 +155,28 @@ static int record_qemu(const struct ptm_record_config *config, char *const argv[
 	return ret;
 }
 
-static int record_perf(char *const argv[], struct ptm_capture *cap,
-		       struct ptm_record_result *result, struct ptm_error *err)
+static int record_perf(const struct ptm_record_config *config, char *const argv[],
+		       struct ptm_capture *cap, struct ptm_record_result *result,
+		       struct ptm_error *err)
 {
-	PTM_TRY(ptm_perf_run(argv, cap, &result->exit_code, &result->trace_bytes, err));
+	PTM_TRY(ptm_perf_run(config, argv, cap, &result->exit_code, &result->trace_bytes, err));
 	return ptm_capture_commit(cap);
 }
 
 static int record(const struct ptm_record_config *config, char *const argv[],
 		  struct ptm_capture *cap, struct ptm_record_result *result, struct ptm_error *err)
 {
-	switch (config->backend) {
-	case PTM_RECORD_QEMU:
-		return record_qemu(config, argv, cap, result, err);
-	case PTM_RECORD_PERF:
-		return record_perf(argv, cap, result, err);
-	case PTM_RECORD_AUTO:
-	case PTM_RECORD_STEP:
-		break;
-	}
-	return record_steps(config, argv, cap, result, err);
+	struct ptm_program program;
+	int ret = ptm_program_resolve(&program, argv[0], err);
+
+	if (ret == 0 && config->backend == PTM_RECORD_QEMU)
+		ret = record_qemu(config, &program, argv, cap, result, err);
+	else if (ret == 0 && config->backend == PTM_RECORD_PERF)
+		ret = record_perf(config, argv, cap, result, err);
+	else if (ret == 0)
+		ret = record_steps(config, program.found, argv, cap, result, err);
+	ptm_program_fini(&program);
+	return ret;
 }
 
 /* The best back end that works here. */
@@ -173,11 +186,17 @@ static void choose(struct ptm_record_config *config)
 		return;
 	if (ptm_perf_is_there())
 		config->backend = PTM_RECORD_PERF;
+	else if (config->ptwrite == PTM_PTWRITE_OFF && ptm_qemu_is_there())
+		config->backend = PTM_RECORD_QEMU;
 	else
-		config->backend = ptm_qemu_is_there() ? PTM_RECORD_QEMU : PTM_RECORD_STEP;
+		config->backend = PTM_RECORD_STEP;
 	if (config->backend == PTM_RECORD_STEP && config->warn != NULL)
-		config->warn(config->warn_ctx, "qemu-user is not installed: the program is "
-					       "single-stepped, which is slow");
+		config->warn(config->warn_ctx,
+			     config->ptwrite == PTM_PTWRITE_OFF
+				     ? "qemu-user is not installed: the program is "
+				       "single-stepped, which is slow"
+				     : "QEMU does not know PTWRITE: the program is "
+				       "single-stepped, which is slow");
 }
 
 PTM_API int ptm_record(const struct ptm_record_config *config, char *const argv[],
@@ -203,11 +222,15 @@ PTM_API int ptm_record(const struct ptm_record_config *config, char *const argv[
 	r.backend = own.backend;
 	ret = record(&own, argv, cap, &r, err);
 	r.seconds = now() - begin;
+	r.replaced = ptm_capture_doubts(cap)->replaced;
+	r.ambiguous = ptm_capture_doubts(cap)->ambiguous;
 	if (ret == 0 && result != NULL)
 		fill_result(result, &r);
 	if (ret < 0 && err->code == PTM_E_OK)
 		ret = PTM_FAIL(err, (enum ptm_err) - ret, "Cannot record \"%s\": %s", argv[0],
 			       ptm_err_name((enum ptm_err) - ret));
+	if (ret < 0)
+		ptm_capture_name_it(cap, err);
 	ptm_capture_destroy(cap);
 	return ret < 0 ? -(int)err->code : 0;
 }

@@ -29,7 +29,7 @@ static int prefix(struct ptm_retrace *rt, const struct ptm_block *block, int n)
 
 static int tell_off(struct ptm_retrace *rt, enum ptm_flow_kind kind, uint64_t ip)
 {
-	struct ptm_flow_event ev = {kind, ip, ip, NULL};
+	struct ptm_flow_event ev = {.kind = kind, .ip = ip, .next = ip};
 
 	rt->on = false;
 	return ptm_feed_event(rt->feed, &ev);
@@ -168,7 +168,8 @@ int ptm_retrace_block(struct ptm_retrace *rt, uint32_t id)
 	if (ret != 0)
 		return ret;
 	if (!rt->on) {
-		struct ptm_flow_event ev = {PTM_FLOW_ON, next->begin, next->begin, NULL};
+		struct ptm_flow_event ev = {
+			.kind = PTM_FLOW_ON, .ip = next->begin, .next = next->begin};
 
 		rt->on = true;
 		ret = ptm_feed_event(rt->feed, &ev);

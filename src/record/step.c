@@ -6,17 +6,17 @@
  * packets are on.  ON is told late, with the first instruction that really executes: only then is
  * it known that the kernel did not go on elsewhere (a signal handler, a restarted system call).  A
  * stop at the same IP after an instruction that falls through is an iteration of a rep instruction,
- * which has not retired.  Decoded instructions are kept in a direct-mapped table by IP, emptied
- * when executable mappings change.
+ * which has not retired.  Decoded instructions are kept in a direct-mapped table by IP; their bytes
+ * are read again each time, for the program may have written there.
  *
  * Known limits: the instruction behind a MOV SS or POP SS is not seen (the CPU holds back the
- * trap); code that is written in place without mprotect() is decoded as first seen; a
- * program's own handler of SIGTRAP is lost once a step falls where SIGTRAP is blocked (the kernel
- * forces the default then).
+ * trap); a program's own handler of SIGTRAP is lost once a step falls where SIGTRAP is blocked (the
+ * kernel forces the default then).
  */
 #include "record/step.h"
 
 #include "record/entry.h"
+#include "record/operand.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,12 +34,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TABLE_BITS = 14, PAGE = 4096, NO_EVENT = 0 };
+enum { TABLE_BITS = 14, PAGE = 4096, NO_EVENT = 0, INSN_MAX = 15 };
 
 struct slot {
 	uint64_t ip;
 	struct ptm_insn insn; /* len 0: empty */
 	uint8_t entry;        /* enum ptm_entry */
+	bool told;            /* the sink knows these bytes */
+	uint8_t code[INSN_MAX];
+};
+
+/* A PTWRITE that we execute. */
+struct ptwrite {
+	uint64_t value;
+	unsigned bytes; /* 0: none */
 };
 
 struct stepper {
@@ -51,7 +59,7 @@ struct stepper {
 	bool at_handler;  /* the next stop is at the entry of a handler, nothing executed */
 	bool may_restart; /* the system call that ended at ip restarts unless a handler runs */
 	int signal;       /* to deliver with the next step */
-	const volatile int *pass_on; /* a signal for the program, or NULL; borrowed */
+	const struct ptm_record_config *config; /* borrowed */
 	bool passed_on;
 	int exit_code;
 	struct slot table[1 << TABLE_BITS];
@@ -60,7 +68,7 @@ struct stepper {
 static int tell(struct stepper *st, enum ptm_flow_kind kind, uint64_t next,
 		const struct ptm_insn *insn)
 {
-	struct ptm_flow_event ev = {kind, st->ip, next, insn};
+	struct ptm_flow_event ev = {.kind = kind, .ip = st->ip, .next = next, .insn = insn};
 
 	return st->sink->event(st->sink->ctx, &ev);
 }
@@ -82,35 +90,36 @@ static int tell_interrupt(struct stepper *st)
 	return tell(st, PTM_FLOW_INTERRUPT, st->ip, NULL);
 }
 
-static size_t read_code(pid_t pid, uint64_t ip, uint8_t buf[15])
+static size_t read_code(pid_t pid, uint64_t ip, uint8_t buf[INSN_MAX])
 {
 	size_t first = PAGE - (size_t)(ip % PAGE);
-	struct iovec local = {buf, 15};
+	struct iovec local = {buf, INSN_MAX};
 	struct iovec remote[2];
 	ssize_t n;
 
-	if (first > 15)
-		first = 15;
+	if (first > INSN_MAX)
+		first = INSN_MAX;
 	/* A transfer is cut between its parts only: one a page. */
 	remote[0] = (struct iovec){(void *)(uintptr_t)ip, first};
-	remote[1] = (struct iovec){(void *)(uintptr_t)(ip + first), 15 - first};
-	n = process_vm_readv(pid, &local, 1, remote, first < 15 ? 2 : 1, 0);
+	remote[1] = (struct iovec){(void *)(uintptr_t)(ip + first), INSN_MAX - first};
+	n = process_vm_readv(pid, &local, 1, remote, first < INSN_MAX ? 2 : 1, 0);
 	return n < 0 ? 0 : (size_t)n;
 }
 
 /* The instruction at st->ip; an unreadable or invalid one has length 0 and is going to fault. */
-static const struct slot *look_up(struct stepper *st)
+static struct slot *look_up(struct stepper *st)
 {
 	uint64_t ip = st->ip;
 	struct slot *slot = &st->table[(ip ^ ip >> TABLE_BITS) % (1 << TABLE_BITS)];
-	uint8_t code[15];
-	size_t n;
+	uint8_t code[INSN_MAX] = {0};
+	size_t n = read_code(st->pid, ip, code);
 
-	if (slot->ip == ip && slot->insn.len != 0)
+	if (slot->ip == ip && slot->insn.len != 0 && slot->insn.len <= n &&
+	    memcmp(slot->code, code, slot->insn.len) == 0)
 		return slot;
 	memset(slot, 0, sizeof(*slot));
-	n = read_code(st->pid, ip, code);
 	slot->ip = ip;
+	memcpy(slot->code, code, n);
 	if (ptm_insn_decode(code, n, ip, PTM_MODE_64, &slot->insn) <= 0)
 		memset(&slot->insn, 0, sizeof(slot->insn));
 	else
@@ -195,17 +204,80 @@ static int after_syscall(struct stepper *st, const struct user_regs_struct *regs
 	if (!((nr == SYS_mmap || nr == SYS_mprotect || nr == SYS_pkey_mprotect) && exec) &&
 	    nr != SYS_mremap && nr != SYS_shmat)
 		return 0;
-	memset(st->table, 0, sizeof(st->table));
 	return st->sink->mappings(st->sink->ctx, st->pid);
 }
 
+/* The operand of a PTWRITE at st->ip, if such are to be recorded.  One that cannot be read is left
+ * to the CPU. */
+static int read_ptwrite(struct stepper *st, const struct slot *slot, struct ptwrite *ptw)
+{
+	struct user_regs_struct regs;
+	struct ptm_operand operand;
+	struct iovec local, remote;
+
+	*ptw = (struct ptwrite){0};
+	if (slot->insn.binds != PTM_BINDS_PTWRITE || st->config->ptwrite == PTM_PTWRITE_OFF)
+		return 0;
+	if (ptrace(PTRACE_GETREGS, st->pid, NULL, &regs) != 0)
+		return 0; /* it is being killed */
+	if (!ptm_ptwrite_operand(slot->code, slot->insn.len, &regs, &operand))
+		return PTM_FAIL(st->err, PTM_E_SYSTEM,
+				"Cannot read the operand of PTWRITE at 0x%" PRIx64, st->ip);
+	local = (struct iovec){&operand.value, operand.bytes};
+	remote = (struct iovec){(void *)(uintptr_t)operand.address, operand.bytes};
+	if (operand.in_memory &&
+	    process_vm_readv(st->pid, &local, 1, &remote, 1, 0) != (ssize_t)operand.bytes)
+		return 0;
+	*ptw = (struct ptwrite){operand.value, operand.bytes};
+	return 0;
+}
+
+/* The PTWRITE of @slot at st->ip retired. */
+static int tell_ptwrite(struct stepper *st, const struct slot *slot, const struct ptwrite *ptw)
+{
+	struct ptm_flow_event ev = {PTM_FLOW_PTWRITE, st->ip,     st->ip + slot->insn.len,
+				    &slot->insn,      ptw->value, ptw->bytes};
+
+	st->ip = ev.next;
+	return st->sink->event(st->sink->ctx, &ev);
+}
+
+/* What is about to be told of was executed. */
+static int tell_code(struct stepper *st, struct slot *slot)
+{
+	if (slot->told)
+		return 0;
+	slot->told = true;
+	return st->sink->code(st->sink->ctx, slot->ip, slot->code, slot->insn.len);
+}
+
+/* Execute the PTWRITE of @slot in place of the CPU, which may not know it. */
+static int do_ptwrite(struct stepper *st, struct slot *slot, const struct ptwrite *ptw)
+{
+	struct user_regs_struct regs;
+	int ret = tell_code(st, slot);
+
+	if (ret == 0)
+		ret = tell_on(st);
+	if (ret != 0)
+		return ret;
+	if (ptrace(PTRACE_GETREGS, st->pid, NULL, &regs) != 0)
+		return refused(st, "PTRACE_GETREGS");
+	regs.rip += slot->insn.len;
+	if (ptrace(PTRACE_SETREGS, st->pid, NULL, &regs) != 0)
+		return refused(st, "PTRACE_SETREGS");
+	return tell_ptwrite(st, slot, ptw);
+}
+
 /* The instruction of @slot at st->ip retired or trapped; the next one is at regs->rip. */
-static int on_retired(struct stepper *st, const struct slot *slot,
+static int on_retired(struct stepper *st, struct slot *slot, const struct ptwrite *ptw,
 		      const struct user_regs_struct *regs)
 {
 	const struct ptm_insn *insn = &slot->insn;
-	int ret = tell_on(st);
+	int ret = tell_code(st, slot);
 
+	if (ret == 0)
+		ret = tell_on(st);
 	if (ret != 0)
 		return ret;
 	if (insn->len == 0)
@@ -215,6 +287,8 @@ static int on_retired(struct stepper *st, const struct slot *slot,
 				st->ip);
 	if (insn->klass == PTM_INSN_OTHER && regs->rip == st->ip)
 		return 0;
+	if (ptw->bytes != 0 && regs->rip == st->ip + insn->len)
+		return tell_ptwrite(st, slot, ptw);
 	if (slot->entry == PTM_ENTRY_SYSCALL) {
 		st->on = false;
 		ret = tell(st, PTM_FLOW_OFF, regs->rip, insn);
@@ -294,7 +368,8 @@ static int on_event(struct stepper *st, int event, const struct slot *slot)
 
 static void pass_on(struct stepper *st)
 {
-	int sig = st->pass_on != NULL && !st->passed_on ? *st->pass_on : 0;
+	const volatile int *from = st->config->pass_on;
+	int sig = from != NULL && !st->passed_on ? *from : 0;
 
 	/* kill() takes a process of -1 as everybody. */
 	if (sig == 0 || st->pid <= 0)
@@ -321,11 +396,30 @@ static int wait_for_stop(struct stepper *st, int *status)
 	return 1;
 }
 
+/* The program stands stopped by signal @sig, not by the step over @slot. */
+static int on_other_stop(struct stepper *st, struct slot *slot, const struct ptwrite *ptw,
+			 const struct user_regs_struct *regs, int sig)
+{
+	int ret = 0;
+
+	/* Nothing was executed, unless the signal found the program behind a system call. */
+	if (!st->may_restart && slot->entry == PTM_ENTRY_SYSCALL &&
+	    regs->rip == st->ip + slot->insn.len)
+		ret = on_retired(st, slot, ptw, regs);
+	else
+		st->ip = regs->rip;
+	/* The next step does what this CPU does not know. */
+	if (sig == SIGILL && ptw->bytes != 0 && regs->rip == slot->ip)
+		return ret;
+	return ret < 0 ? ret : on_signal(st, sig);
+}
+
 /* One step.  Returns 0, 1 if enough is recorded, 2 if the program has ended, or -PTM_E_*. */
 static int step(struct stepper *st)
 {
-	const struct slot *slot;
+	struct slot *slot;
 	struct user_regs_struct regs;
+	struct ptwrite ptw;
 	int status, ret, sig = st->signal;
 
 	if (st->may_restart && !st->at_handler)
@@ -333,6 +427,9 @@ static int step(struct stepper *st)
 	slot = look_up(st);
 	if (slot->entry == PTM_ENTRY_SYSCALL)
 		PTM_TRY(before_syscall(st));
+	PTM_TRY(read_ptwrite(st, slot, &ptw));
+	if (ptw.bytes != 0 && sig == 0 && !st->at_handler)
+		return do_ptwrite(st, slot, &ptw);
 	if (ptrace(PTRACE_SINGLESTEP, st->pid, NULL, (void *)(intptr_t)sig) != 0 && errno != ESRCH)
 		return refused(st, "PTRACE_SINGLESTEP");
 	PTM_TRY(ret = wait_for_stop(st, &status));
@@ -349,41 +446,32 @@ static int step(struct stepper *st)
 	st->signal = 0;
 	if (ptrace(PTRACE_GETREGS, st->pid, NULL, &regs) != 0)
 		return refused(st, "PTRACE_GETREGS");
-	if (WSTOPSIG(status) != SIGTRAP) {
-		/* Nothing was executed, unless the signal found the program behind a system call.
-		 */
-		ret = 0;
-		if (!st->may_restart && slot->entry == PTM_ENTRY_SYSCALL &&
-		    regs.rip == st->ip + slot->insn.len)
-			ret = on_retired(st, slot, &regs);
-		else
-			st->ip = regs.rip;
-		return ret < 0 ? ret : on_signal(st, WSTOPSIG(status));
-	}
+	if (WSTOPSIG(status) != SIGTRAP)
+		return on_other_stop(st, slot, &ptw, &regs, WSTOPSIG(status));
 	st->may_restart = false;
 	if (st->at_handler) {
 		st->at_handler = false;
 		st->ip = regs.rip;
 		return 0;
 	}
-	return on_retired(st, slot, &regs);
+	return on_retired(st, slot, &ptw, &regs);
 }
 
-static _Noreturn void run_child(char *const argv[], int fd)
+static _Noreturn void run_child(const char *path, char *const argv[], int fd)
 {
 	int e;
 
 	/* Equal addresses at every run are welcome, not needed: containers may forbid it. */
 	(void)personality((unsigned long)personality(0xffffffff) | ADDR_NO_RANDOMIZE);
 	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0)
-		execvp(argv[0], argv);
+		execv(path, argv);
 	e = errno;
 	(void)!write(fd, &e, sizeof(e));
 	_exit(127);
 }
 
 /* Start the program; it stands behind its exec. */
-static int start(struct stepper *st, char *const argv[])
+static int start(struct stepper *st, const char *path, char *const argv[])
 {
 	int status, fds[2], e = 0;
 	ssize_t n;
@@ -397,7 +485,7 @@ static int start(struct stepper *st, char *const argv[])
 		return refused(st, "fork");
 	}
 	if (st->pid == 0)
-		run_child(argv, fds[1]);
+		run_child(path, argv, fds[1]);
 	(void)close(fds[1]);
 	n = read(fds[0], &e, sizeof(e));
 	(void)close(fds[0]);
@@ -448,8 +536,8 @@ static int let_go(struct stepper *st)
 	return ret < 0 ? ret : 0;
 }
 
-int ptm_step_run(char *const argv[], const struct ptm_flow_sink *sink, const volatile int *pass_on,
-		 int *exit_code, struct ptm_error *err)
+int ptm_step_run(const char *path, char *const argv[], const struct ptm_record_config *config,
+		 const struct ptm_flow_sink *sink, int *exit_code, struct ptm_error *err)
 {
 	struct stepper *st = calloc(1, sizeof(*st));
 	int ret;
@@ -457,10 +545,10 @@ int ptm_step_run(char *const argv[], const struct ptm_flow_sink *sink, const vol
 	if (st == NULL)
 		return PTM_FAIL(err, PTM_E_NOMEM, "Cannot record: out of memory");
 	st->sink = sink;
-	st->pass_on = pass_on;
+	st->config = config;
 	st->err = err;
 	st->pid = -1;
-	ret = start(st, argv);
+	ret = start(st, path, argv);
 	if (ret == 0)
 		ret = prepare(st);
 	while (ret == 0)

@@ -249,6 +249,9 @@ static void check_stream(const struct ptm_record_result *result)
 	assert_int_equal(number_of(&stream, "tid"), 1);
 	assert_string_equal(string_of(&stream, "file"), "streams/tid1.pt");
 	assert_string_equal(string_of(&stream, "truth"), "truth/tid1.txt");
+	assert_int_equal(ptm_hash_file(in_out("truth/tid1.txt"), NULL, &digest, &bytes, NULL), 0);
+	assert_int_equal(number_of(&stream, "truth_bytes"), bytes);
+	assert_int_equal(number_of(&stream, "truth_xxh3_64"), digest);
 	assert_int_equal(ptm_hash_file(in_out("streams/tid1.pt"), NULL, &digest, &bytes, NULL), 0);
 	assert_int_equal(bytes, result->trace_bytes);
 	assert_int_equal(number_of(&stream, "bytes"), bytes);
@@ -604,6 +607,8 @@ static void full_disk_leaves_nothing(void **state)
 	if (ret != -PTM_E_SYSTEM || strstr(err.cause[0].text, "PTRACE_TRACEME") == NULL) {
 		assert_int_equal(ret, -PTM_E_IO);
 		assert_non_null(strstr(err.cause[0].text, "too large"));
+		/* What the user called it, and not what it is called meanwhile. */
+		assert_null(strstr(err.cause[0].text, ".tmp-"));
 	}
 	assert_nothing_left();
 }

@@ -133,6 +133,34 @@ static void mode_exec_only_when_unknown(void **state)
 		    B(1, 0x31, 2, 0x10, 1, 0x99, 2, 0x31, 4, 0x10, 1, 0x99, 0, 0x31, 6, 0x10));
 }
 
+/* SDM vol. 3, ch. Intel PT, PTW: 02, then IP (bit 7), PayloadBytes (6:5), 10010. */
+static void ptwrite_is_told_as_asked(void **state)
+{
+	struct ptm_record_config config = plain();
+	struct ptm_enc *enc = begin_on(&config);
+
+	(void)state;
+	ptm_enc_ptwrite(enc, 0x401000, 0x1122334455667788, 8);
+	end(enc);
+	expect_tail(FLOW_AT, NULL, 0);
+	config.ptwrite = PTM_PTWRITE_ON;
+	enc = begin_on(&config);
+	/* The branches before it are told before it. */
+	ptm_enc_cond(enc, true);
+	ptm_enc_ptwrite(enc, 0x401000, 0x1122334455667788, 8);
+	ptm_enc_ptwrite(enc, 0x401005, 0xcafef00d, 4);
+	end(enc);
+	expect_tail(FLOW_AT, B(6, 2, 0x32, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 2, 0x12,
+			       0x0d, 0xf0, 0xfe, 0xca));
+	config.ptwrite = PTM_PTWRITE_FUP;
+	enc = begin_on(&config);
+	ptm_enc_ptwrite(enc, 0x401000, 0xcafef00d, 4);
+	ptm_enc_ptwrite(enc, 0x401008, 1, 8);
+	end(enc);
+	expect_tail(FLOW_AT, B(2, 0x92, 0x0d, 0xf0, 0xfe, 0xca, 0x3d, 0, 0x10, 2, 0xb2, 1, 0, 0, 0,
+			       0, 0, 0, 0, 0x3d, 8, 0x10));
+}
+
 static void tnt_is_packed_oldest_first(void **state)
 {
 	static const bool taken[] = {1, 1, 0, 1, 1, 0, 1, 0};
@@ -548,6 +576,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(start_is_psb_without_fup),
 		cmocka_unit_test(mode_exec_only_when_unknown),
+		cmocka_unit_test(ptwrite_is_told_as_asked),
 		cmocka_unit_test(tnt_is_packed_oldest_first),
 		cmocka_unit_test(long_tnt),
 		cmocka_unit_test(tips_flush_or_wait),
