@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -160,19 +161,98 @@ static void test_cancel(void **state)
 	}
 }
 
-/* A copy of the trace of datasets/sig. */
-static void copy_trace(const char *path)
-{
-	FILE *from = fopen(SIG "/streams/tid1.pt", "rb");
-	FILE *to = fopen(path, "wb");
-	int c;
+/* The trace of datasets/sig, and a file of its first bytes. */
+static uint8_t trace[1 << 16];
+static size_t trace_len;
 
-	assert_non_null(from);
-	assert_non_null(to);
-	while ((c = getc(from)) != EOF)
-		assert_int_equal(putc(c, to), c);
-	assert_int_equal(fclose(from), 0);
-	assert_int_equal(fclose(to), 0);
+static void read_trace(void)
+{
+	FILE *f = fopen(SIG "/streams/tid1.pt", "rb");
+
+	assert_non_null(f);
+	trace_len = fread(trace, 1, sizeof(trace), f);
+	assert_in_range(trace_len, 30000, sizeof(trace) - 1);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void write_trace(const char *path, size_t len)
+{
+	FILE *f = fopen(path, "wb");
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(trace, 1, len, f), len);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* Iterate over the first @len bytes of the trace, twice.  Returns whether each ended in the middle
+ * of a block. */
+static bool check_cut(const char *path, size_t len, uint64_t n, uint64_t digest)
+{
+	struct ptm_digest digests[2] = {PTM_DIGEST_EMPTY, PTM_DIGEST_EMPTY};
+	const struct ptm_config config = {.size = sizeof(config), .threads = 2};
+	struct ptm_session *session = ptm_session_create(&config, NULL);
+	struct ptm_expander *expander = ptm_expander_create(0, NULL);
+	const struct ptm_block_batch *batch;
+	struct ptm_iter *it;
+	bool open = false;
+	char other[64];
+
+	write_trace(path, len);
+	assert_non_null(session);
+	assert_int_equal(ptm_session_add_elf(session, SIG "/images/695b86be6899f34c", NULL), 0);
+	(void)snprintf(other, sizeof(other), "%s-2", path);
+	write_trace(other, len);
+	assert_int_equal(ptm_session_add_input(session, path, NULL), 0);
+	assert_int_equal(ptm_session_add_input(session, other, NULL), 0);
+	assert_int_equal(unlink(other), 0);
+	it = ptm_iter_create(session, NULL, NULL);
+	assert_non_null(it);
+	while (ptm_iter_next(it, &batch, NULL) > 0) {
+		digest_batch(expander, batch, &digests[batch->stream]);
+		open = batch->nblocks > 0 && batch->nevents == 0 &&
+		       batch->blocks[batch->nblocks - 1].ends == PTM_BRANCH_NONE;
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(digests[i].n, n);
+		assert_int_equal(digests[i].b, digest);
+	}
+	ptm_iter_destroy(it);
+	ptm_expander_destroy(expander);
+	ptm_session_destroy(session);
+	return open;
+}
+
+/* A trace that was cut behind a PSB+ ends where the flow stood then, often in the middle of a
+ * block, which is shown all the same.  The recorder wrote down how far that is. */
+static void test_cut(void **state)
+{
+	FILE *truth = fopen(SIG "/truth/tid1.txt", "r");
+	char path[] = "/tmp/ptm-iter-XXXXXX";
+	unsigned open = 0, psbs = 0;
+	char line[200];
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_non_null(truth);
+	assert_true(fd >= 0);
+	assert_int_equal(close(fd), 0);
+	read_trace();
+	while (fgets(line, sizeof(line), truth) != NULL) {
+		unsigned long long n, digest;
+		size_t at;
+
+		if (sscanf(line, "psb %zu %llu %llx", &at, &n, &digest) != 3 || at == 0)
+			continue;
+		/* PSBEND. */
+		while (at + 2 < trace_len && (trace[at] != 0x02 || trace[at + 1] != 0x23))
+			at++;
+		open += check_cut(path, at + 2, n, digest);
+		psbs++;
+	}
+	assert_in_range(psbs, 30, 100);
+	assert_in_range(open, 1, psbs);
+	assert_int_equal(fclose(truth), 0);
+	assert_int_equal(unlink(path), 0);
 }
 
 /* What precedes an error comes first, then the error, again and again. */
@@ -191,7 +271,8 @@ static void test_error(void **state)
 	(void)state;
 	assert_true(fd >= 0);
 	assert_int_equal(close(fd), 0);
-	copy_trace(path);
+	read_trace();
+	write_trace(path, trace_len);
 	assert_int_equal(ptm_session_add_input(session, path, NULL), 0);
 	assert_int_equal(truncate(path, 10), 0);
 	it = ptm_iter_create(session, NULL, NULL);
@@ -274,8 +355,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_read),   cmocka_unit_test(test_early),
-		cmocka_unit_test(test_cancel), cmocka_unit_test(test_error),
-		cmocka_unit_test(test_visit),
+		cmocka_unit_test(test_cancel), cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_error),  cmocka_unit_test(test_visit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
