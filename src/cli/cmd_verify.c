@@ -95,4 +95,5 @@ static int run(int argc, char **argv)
 	return cli_run_decoding(&decoding, argc, argv, &cmd.opts, &cmd);
 }
 
-const struct cli_command cli_verify = {"verify", "compare with what was executed", run};
+const struct cli_command cli_verify = {
+	"verify", "compare with what was executed, or engine with engine", run};
