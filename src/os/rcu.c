@@ -7,12 +7,23 @@
  * published happens before it is found; what a reader did before a quiescent state happens before
  * what is deferred is called (through one token, as a grace period waits for all readers); and what
  * was called happens before ptm_rcu_barrier() returns.
+ *
+ * A table grows in a thread of its own for the time that it takes: growing needs no grace period,
+ * but an adder could not do it without being quiescent.  liburcu's automatic growth is not used. It
+ * marks a resize as begun after it has handed it to its worker (__cds_lfht_resize_lazy_launch()); a
+ * worker that is through by then leaves a table that never grows again, which was seen: 100,000
+ * nodes in four buckets.  And from 0.14 on its destruction goes on when cds_lfht_destroy() has
+ * returned.
  */
 #include "os/rcu.h"
+
+#include "os/thread.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 
 #include <urcu/urcu-qsbr.h>
 
@@ -38,8 +49,7 @@ static char grace, called; /* only their addresses count */
 
 static_assert(sizeof(struct rcu_head) <= offsetof(struct ptm_rcu_head, fn), "head too small");
 static_assert(alignof(struct rcu_head) <= alignof(struct ptm_rcu_head), "head not aligned");
-static_assert(sizeof(struct cds_lfht_node) <= offsetof(struct ptm_rcu_map_node, next),
-	      "node too small");
+static_assert(sizeof(struct cds_lfht_node) <= sizeof(struct ptm_rcu_map_node), "node too small");
 static_assert(alignof(struct cds_lfht_node) <= alignof(struct ptm_rcu_map_node),
 	      "node not aligned");
 
@@ -125,20 +135,13 @@ static void go_back(enum state state)
 		urcu_qsbr_unregister_thread();
 }
 
-/* liburcu's threads inherit this mask: signals stay with the threads of the program. */
-static void block_signals(sigset_t *old)
-{
-	sigset_t all;
-
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, old);
-}
-
+/* liburcu's thread inherits this mask: signals stay with the threads of the program. */
 static void start_caller(void)
 {
-	sigset_t old;
+	sigset_t all, old;
 
-	block_signals(&old);
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
 	(void)urcu_qsbr_get_default_call_rcu_data();
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
@@ -184,12 +187,18 @@ void ptm_rcu_barrier(void)
 	TSAN_ACQUIRE(&called);
 }
 
-/* A struct ptm_rcu_map is a struct cds_lfht under another name: look-ups follow one pointer less.
- */
-static struct cds_lfht *table_of(struct ptm_rcu_map *map)
-{
-	return (struct cds_lfht *)(void *)map;
-}
+struct ptm_rcu_map {
+	struct cds_lfht *table; /* never changes */
+	/* Written by every adder, so not beside what every reader needs; all relaxed, as they only
+	 * say when to grow. */
+	alignas(64) atomic_size_t count;
+	atomic_size_t buckets, limit; /* limit: more nodes than this, and it is to grow */
+	pthread_mutex_t lock;         /* of the next two; the destroyer is alone */
+	pthread_t grower;
+	bool started;
+	/* The grower touches nothing any more; release, pairs with start_grower(). */
+	atomic_bool grown;
+};
 
 static struct cds_lfht_node *inner(struct ptm_rcu_map_node *node)
 {
@@ -202,56 +211,114 @@ static struct ptm_rcu_map_node *outer(struct cds_lfht_node *node)
 	return (struct ptm_rcu_map_node *)(void *)node;
 }
 
+/* To a bucket or two for each node, again and again while adders are faster. */
+static void *grow(void *arg)
+{
+	struct ptm_rcu_map *map = arg;
+	size_t n = atomic_load_explicit(&map->buckets, memory_order_relaxed), count;
+
+	/* liburcu puts its caller on line and off line as it needs. */
+	ptm_rcu_register();
+	ptm_rcu_offline();
+	while ((count = atomic_load_explicit(&map->count, memory_order_relaxed)) > 2 * n) {
+		while (n < 2 * count)
+			n *= 2;
+		cds_lfht_resize(map->table, n);
+		atomic_store_explicit(&map->buckets, n, memory_order_relaxed);
+	}
+	ptm_rcu_online();
+	ptm_rcu_unregister();
+	atomic_store_explicit(&map->limit, 2 * n, memory_order_relaxed);
+	atomic_store_explicit(&map->grown, true, memory_order_release);
+	return NULL;
+}
+
+/* One at a time; who finds another adder here, or the grower still at work, goes on. */
+static void start_grower(struct ptm_rcu_map *map)
+{
+	if (pthread_mutex_trylock(&map->lock) != 0)
+		return;
+	if (map->started && atomic_load_explicit(&map->grown, memory_order_acquire)) {
+		(void)pthread_join(map->grower, NULL); /* it is about to end */
+		map->started = false;
+	}
+	/* Read again: it may just have grown. */
+	if (!map->started && atomic_load_explicit(&map->count, memory_order_relaxed) >
+				     atomic_load_explicit(&map->limit, memory_order_relaxed)) {
+		size_t limit = atomic_load_explicit(&map->limit, memory_order_relaxed);
+
+		atomic_store_explicit(&map->grown, false, memory_order_relaxed);
+		if (ptm_thread_start(&map->grower, "grow", grow, map, NULL) == 0)
+			map->started = true;
+		else /* it works without, and slower: not to be tried each time */
+			atomic_store_explicit(&map->limit, 2 * limit, memory_order_relaxed);
+	}
+	(void)pthread_mutex_unlock(&map->lock);
+}
+
 struct ptm_rcu_map *ptm_rcu_map_create(size_t buckets, struct ptm_error *err)
 {
-	struct cds_lfht *table = NULL;
+	struct ptm_rcu_map *map = aligned_alloc(alignof(struct ptm_rcu_map), sizeof(*map));
 	size_t n = 1;
-	sigset_t old;
 
-	while (n < buckets && n <= SIZE_MAX / 2)
+	while (n < buckets && n <= SIZE_MAX / 64)
 		n *= 2;
-	/* Counting keeps a large table from growing with every longer chain that chance makes. */
-	block_signals(&old);
-	table = cds_lfht_new_flavor(n, 1, 0, CDS_LFHT_AUTO_RESIZE | CDS_LFHT_ACCOUNTING,
-				    &urcu_qsbr_flavor, NULL);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (table == NULL)
-		(void)PTM_FAIL(err, PTM_E_NOMEM, "Cannot allocate a table of %zu buckets", n);
-	return (struct ptm_rcu_map *)(void *)table;
+	if (map == NULL || pthread_mutex_init(&map->lock, NULL) != 0) {
+		free(map);
+		(void)PTM_FAIL(err, PTM_E_NOMEM, "Out of memory for a table of nodes");
+		return NULL;
+	}
+	map->table = cds_lfht_new_flavor(n, 1, 0, 0, &urcu_qsbr_flavor, NULL);
+	atomic_init(&map->count, 0);
+	atomic_init(&map->buckets, n);
+	atomic_init(&map->limit, 2 * n);
+	atomic_init(&map->grown, false);
+	map->started = false;
+	if (map->table == NULL) {
+		ptm_rcu_map_destroy(map, NULL, NULL);
+		(void)PTM_FAIL(err, PTM_E_NOMEM, "Out of memory for a table of %zu buckets", n);
+		return NULL;
+	}
+	return map;
+}
+
+static void remove_all(struct cds_lfht *table, ptm_rcu_node_fn fn, void *ctx)
+{
+	enum state state = go_online();
+	struct cds_lfht_iter iter;
+
+	/* With nobody else at the table a node is out when it has been deleted, and the iterator
+	 * knows the next one already. */
+	cds_lfht_first(table, &iter);
+	while (iter.node != NULL) {
+		struct cds_lfht_node *node = iter.node;
+
+		TSAN_ACQUIRE(node);
+		cds_lfht_next(table, &iter);
+		(void)cds_lfht_del(table, node);
+		if (fn != NULL)
+			fn(outer(node), ctx);
+	}
+	go_back(state);
 }
 
 void ptm_rcu_map_destroy(struct ptm_rcu_map *map, ptm_rcu_node_fn fn, void *ctx)
 {
-	struct ptm_rcu_map_node *list = NULL;
-	struct cds_lfht_iter iter;
-	struct cds_lfht *table;
-	enum state state;
-
 	if (map == NULL)
 		return;
-	table = table_of(map);
-	state = go_online();
-	/* A resize may still go over the nodes: they are given back when it has ended. */
-	for (cds_lfht_first(table, &iter); iter.node != NULL; cds_lfht_next(table, &iter)) {
-		struct ptm_rcu_map_node *node = outer(iter.node);
-
-		TSAN_ACQUIRE(node);
-		(void)cds_lfht_del(table, iter.node);
-		node->next = list;
-		list = node;
+	if (map->started)
+		(void)pthread_join(map->grower, NULL);
+	if (map->table != NULL) {
+		remove_all(map->table, fn, ctx);
+		(void)cds_lfht_destroy(map->table, NULL); /* waits for nobody, without workers */
 	}
-	go_back(state);
-	/* It ends when all readers have been quiescent, so not while we are on line. */
-	state = go_offline();
-	(void)cds_lfht_destroy(table, NULL);
-	go_back(state);
-	while (list != NULL) {
-		struct ptm_rcu_map_node *node = list;
+	(void)pthread_mutex_destroy(&map->lock);
+	free(map);
+}
 
-		list = node->next;
-		if (fn != NULL)
-			fn(node, ctx);
-	}
+size_t ptm_rcu_map_buckets(const struct ptm_rcu_map *map)
+{
+	return atomic_load_explicit(&map->buckets, memory_order_relaxed);
 }
 
 struct wanted {
@@ -274,7 +341,7 @@ struct ptm_rcu_map_node *ptm_rcu_map_find(struct ptm_rcu_map *map, uint64_t hash
 	struct cds_lfht_iter iter;
 
 	assert(urcu_qsbr_read_ongoing());
-	cds_lfht_lookup(table_of(map), hash, match_node, &wanted, &iter);
+	cds_lfht_lookup(map->table, hash, match_node, &wanted, &iter);
 	return outer(iter.node);
 }
 
@@ -283,12 +350,20 @@ struct ptm_rcu_map_node *ptm_rcu_map_add_unique(struct ptm_rcu_map *map, uint64_
 						struct ptm_rcu_map_node *node)
 {
 	struct wanted wanted = {match, key};
+	struct ptm_rcu_map_node *in;
+	size_t count;
 
 	assert(urcu_qsbr_read_ongoing());
 	cds_lfht_node_init(inner(node));
 	TSAN_RELEASE(node);
 	/* A winner that is not ours has been acquired by match_node(). */
-	return outer(cds_lfht_add_unique(table_of(map), hash, match_node, &wanted, inner(node)));
+	in = outer(cds_lfht_add_unique(map->table, hash, match_node, &wanted, inner(node)));
+	if (in != node)
+		return in;
+	count = atomic_fetch_add_explicit(&map->count, 1, memory_order_relaxed) + 1;
+	if (count > atomic_load_explicit(&map->limit, memory_order_relaxed))
+		start_grower(map);
+	return node;
 }
 
 void ptm_rcu_map_for_each(struct ptm_rcu_map *map, ptm_rcu_node_fn fn, void *ctx)
@@ -296,8 +371,8 @@ void ptm_rcu_map_for_each(struct ptm_rcu_map *map, ptm_rcu_node_fn fn, void *ctx
 	struct cds_lfht_iter iter;
 
 	assert(urcu_qsbr_read_ongoing());
-	for (cds_lfht_first(table_of(map), &iter); iter.node != NULL;
-	     cds_lfht_next(table_of(map), &iter)) {
+	for (cds_lfht_first(map->table, &iter); iter.node != NULL;
+	     cds_lfht_next(map->table, &iter)) {
 		TSAN_ACQUIRE(iter.node);
 		fn(outer(iter.node), ctx);
 	}

@@ -61,7 +61,6 @@ void ptm_rcu_barrier(void);
 struct ptm_rcu_map;
 struct ptm_rcu_map_node {
 	alignas(8) void *opaque[2];
-	struct ptm_rcu_map_node *next; /* of those that the table is destroyed under */
 };
 
 /* Whether the object of @node has the key @key.  Called for nodes of equal hash only. */
@@ -73,10 +72,10 @@ typedef void (*ptm_rcu_node_fn)(struct ptm_rcu_map_node *node, void *ctx);
 struct ptm_rcu_map *ptm_rcu_map_create(size_t buckets, struct ptm_error *err);
 
 /* Call @fn (may be NULL) for each node, which is out of the table by then and may be freed, and
- * free the table.  Accepts NULL.
- * Threads: no other may use the table any more: it was unreachable for a grace period (call this
- * from @fn of ptm_rcu_defer(), or after ptm_rcu_synchronize()), or all readers have ended.  The
- * caller may be registered or not; what it found elsewhere it holds no longer. */
+ * free the table.  Does not wait for readers.  Accepts NULL.
+ * Threads: any, registered or not, on line or not; but no other may use the table any more: it was
+ * unreachable for a grace period (call this from @fn of ptm_rcu_defer(), or after
+ * ptm_rcu_synchronize()), or all readers have ended. */
 void ptm_rcu_map_destroy(struct ptm_rcu_map *map, ptm_rcu_node_fn fn, void *ctx);
 
 /* The node with this key, or NULL.  @hash is of the caller's making, the same for the same key; its
@@ -90,6 +89,9 @@ struct ptm_rcu_map_node *ptm_rcu_map_find(struct ptm_rcu_map *map, uint64_t hash
 struct ptm_rcu_map_node *ptm_rcu_map_add_unique(struct ptm_rcu_map *map, uint64_t hash,
 						ptm_rcu_match_fn match, const void *key,
 						struct ptm_rcu_map_node *node);
+
+/* How many buckets there are now, for statistics.  Threads: any. */
+size_t ptm_rcu_map_buckets(const struct ptm_rcu_map *map);
 
 /* Call @fn for each node, in no order.  Nodes that are added meanwhile may be missed.
  * Threads: registered and on line. */
