@@ -38,6 +38,7 @@ cat >bin/perf <<'END'
 #!/bin/bash
 # In place of perf: writes the file it was told to, runs the program.
 [ -n "$FAKE" ] || exit 129
+printf '%s\n' "$@" >"${FAKE_ARGS:-/dev/null}"
 while [ "$1" != -- ]; do
 	[ "$1" = -o ] && cp "$FAKE" "$2"
 	shift
@@ -62,6 +63,31 @@ same "mappings of the vdso" "$(grep -c '"path"' capture/capture.json)" $(($(grep
 same "what is there" "$(ls capture | tr '\n' ' ')" "capture.json images streams truth "
 like "the CPU" "$(grep -A 1 '"cpu": {' capture/capture.json | tail -n 1)" ' *"vendor": "[A-Za-z ]{12}",'
 rm -rf capture
+
+# PTWRITE is the CPU's.
+for options in : --ptwrite:,ptw=1 --fup-on-ptw:,ptw=1,fup_on_ptw=1; do
+	FAKE_ARGS=$tmp/args run record -q --backend perf ${options%%:*} -o capture -- true
+	same "exit code" "$code" 0
+	same "what perf records" "$(grep intel_pt args)" "intel_pt/tsc=0,mtc=0${options#*:}/u"
+	rm -rf args capture
+done
+
+# A signal to us alone reaches perf.
+cp bin/perf bin/perf.quick
+sed -i 's/^\[ -n .*/&\ntrap "exit 143" TERM; echo ready >\&2; while [ ! -e done ]; do sleep 0.1; done/' bin/perf
+shown="ptmill record --backend perf, and SIGTERM"
+"$PTMILL" record -q --backend perf -o capture -- true 2>.err &
+recorder=$!
+until grep -q ready .err; do sleep 0.1; done
+kill -TERM $recorder
+(sleep 20; touch done) >/dev/null 2>&1 &
+watch=$!
+wait $recorder
+same "exit code" $? 75
+same "whether it was stopped" "$(ls done 2>/dev/null)" ""
+kill $watch 2>/dev/null
+mv bin/perf.quick bin/perf
+nothing_but bin none
 
 FAKE=$tmp/bin/data.lost
 run record --backend perf -o capture -- true
