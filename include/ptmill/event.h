@@ -45,6 +45,8 @@ enum ptm_event_kind {
 	PTM_EV_TRIGGER = 25, /* TRIG: arg: its second byte; value: bit vector | instructions << 8;
 				at ip */
 	PTM_EV_IFLAG = 26,   /* Event Trace: arg: RFLAGS.IF from ip on */
+	PTM_EV_TARGET = 27,  /* a branch led to ip: only of a trace without TNT packets, where no
+				instructions can be told */
 	PTM_EV_GAP = 32 /* part of the trace could not be decoded: arg is an enum ptm_gap, value the
 			 * number of trace bytes skipped, offset where they begin, ip where the flow
 			 * stood (if known) */

@@ -127,6 +127,7 @@ void ptm_tally_add(struct ptm_tally *sum, const struct ptm_tally *part)
 	sum->indirect += part->indirect;
 	sum->call += part->call;
 	sum->far += part->far;
+	sum->guessed += part->guessed;
 	sum->events += part->events;
 	sum->overflows += part->overflows;
 	for (unsigned i = 0; i < PTM_PKT_KINDS; i++) {

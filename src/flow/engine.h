@@ -25,6 +25,8 @@ struct ptm_stream_context {
 	struct ptm_cpu cpu;
 	struct ptm_timing timing;
 	struct ptm_assume_sync assume;
+	bool notnt; /* recorded without TNT packets (IA32_RTIT_CTL.DisTNT): events, no instructions
+		     */
 };
 
 struct ptm_segment {
@@ -42,7 +44,7 @@ struct ptm_segment {
 	uint64_t missing, missing_at;
 	bool no_sync;     /* the whole stream has no PSB: head is its size */
 	bool ovf_pending; /* the last packet before data[0], PAD and time skipped, is an OVF */
-	const atomic_bool *cancel; /* asked at every frame; may be NULL */
+	const atomic_bool *cancel; /* asked at every frame, and in long ones; may be NULL */
 };
 
 struct ptm_engine {
@@ -53,6 +55,8 @@ struct ptm_engine {
 enum {
 	PTM_WANT_STEPS = 1, /* batches with steps; else a batch may have a digest and no steps */
 	PTM_WANT_TALLY = 2, /* the tally's figures on branches and packets */
+	PTM_WANT_TIME =
+		4, /* the time of events from all clocks; else that of the last TSC packet */
 };
 
 /* Zero: everything by default. */

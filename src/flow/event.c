@@ -40,6 +40,7 @@ static const char *const event_names[] = {
 	[PTM_EV_BLOCK_END] = "block end",
 	[PTM_EV_TRIGGER] = "trigger",
 	[PTM_EV_IFLAG] = "iflag",
+	[PTM_EV_TARGET] = "target",
 	[PTM_EV_GAP] = "gap",
 };
 

@@ -9,9 +9,13 @@
 #include "flow/errata.h"
 #include "flow/frame.h"
 #include "flow/walk.h"
+#include "fmt/pt_time.h"
 
 /* Events that wait for a FUP which says where they happened. */
 #define PTM_FUP_EVENTS 8
+
+/* Packets between two looks at whether the run was canceled. */
+#define PTM_CANCEL_PACKETS 65536u
 
 struct ptm_fast {
 	struct ptm_engine base;
@@ -19,7 +23,9 @@ struct ptm_fast {
 	struct ptm_cache *own_cache; /* owned; NULL: the cache of the options is used */
 	struct ptm_walk walk;
 	const struct ptm_stream_context *stream;
-	struct ptm_errata errata; /* of the stream's CPU */
+	struct ptm_errata errata;  /* of the stream's CPU */
+	const atomic_bool *cancel; /* of the segment; may be NULL */
+	bool timed;                /* somebody wants time packets put together */
 	struct ptm_emit *emit;
 	struct ptm_error *err;
 
@@ -29,8 +35,10 @@ struct ptm_fast {
 	struct ptm_psbplus plus; /* its own */
 	size_t at;               /* of the packet under way */
 	bool in_psbplus;
+	uint32_t npackets;
 	bool has_tsc;
 	uint64_t tsc;                      /* of the last TSC packet */
+	struct ptm_time time;              /* if timed */
 	uint64_t bytes[PTM_BYTES_CLASSES]; /* that were decoded */
 
 	/* MODE.Exec waits for the next packet with an IP. */
@@ -39,15 +47,22 @@ struct ptm_fast {
 	uint16_t iflag;
 	struct ptm_event fup_events[PTM_FUP_EVENTS];
 	unsigned nfup_events;
+	bool fup_shared; /* that FUP also begins an asynchronous event */
 
 	/* A FUP stood here: TIP or TIP.PGD complete an asynchronous event. */
 	bool async;
 	uint64_t async_ip;
-	struct ptm_event async_events[PTM_FUP_EVENTS]; /* packets in between, told behind it */
-	unsigned nasync_events;
+	/* Packets before a TIP or TIP.PGD that is due, told behind it. */
+	struct ptm_event later[PTM_FUP_EVENTS];
+	unsigned nlater;
 
-	bool overflow; /* the last flow packet was OVF; a FUP says where the flow goes on */
-	bool ovf_last; /* nothing but time and PAD since */
+	bool enabled; /* packets are, in a trace without TNT packets: nothing is walked */
+
+	bool overflow;  /* the last flow packet was OVF; a FUP says where the flow goes on */
+	bool ovf_last;  /* nothing but time and PAD since */
+	bool cut_cyc;   /* the last packet was a CYC that an OVF cut off (SKD007) ... */
+	bool cut_ovf;   /* ... or the one before that was */
+	bool stray_fup; /* the next FUP says nothing (APL12) */
 	size_t ovf_at;
 	bool off_known; /* tracing went off, and would go on at off_ip */
 	uint64_t off_ip;
@@ -73,8 +88,12 @@ int ptm_fast_unbind(struct ptm_fast *f);
 /* MODE.Exec takes effect at @ip. */
 int ptm_fast_mode(struct ptm_fast *f, uint64_t ip);
 
-/* The kind of the next packet behind the one under way that is not time, PAD, or (if @status) one
- * that may stand within a compound event; PTM_PKT_KINDS at the end. */
-unsigned ptm_fast_peek(const struct ptm_fast *f, bool status);
+/* Tell what was kept until the TIP, or because that will not come. */
+int ptm_fast_tell_later(struct ptm_fast *f);
+
+/* The kind of the packet behind the one under way, and behind @skip others, that is not time, PAD,
+ * or one that may stand within a compound event (only so many of these are passed over);
+ * PTM_PKT_KINDS at the end. */
+unsigned ptm_fast_peek(const struct ptm_fast *f, unsigned skip);
 
 #endif

@@ -34,7 +34,18 @@ static int go_to(struct ptm_fast *f, uint64_t ip)
 {
 	if (f->mode_pending)
 		f->walk.mode = f->mode;
+	if (f->stream->notnt) {
+		f->enabled = true;
+		return 0;
+	}
 	return ptm_walk_goto(&f->walk, ip);
+}
+
+/* Packets are off. */
+static void go_off(struct ptm_fast *f)
+{
+	ptm_walk_stop(&f->walk);
+	f->enabled = false;
 }
 
 static int tell(struct ptm_fast *f, enum ptm_event_kind kind, uint8_t flags, uint64_t ip,
@@ -58,6 +69,8 @@ static int take_tnt(struct ptm_fast *f, const struct ptm_pkt *pkt)
 {
 	struct ptm_walk *w = &f->walk;
 
+	if (f->stream->notnt)
+		return 0; /* without code a bit says nothing */
 	if (!w->on)
 		return ptm_walk_lost(w, PTM_GAP_MISMATCH);
 	/* Bits are left over behind an indirect branch: its TIP is due. */
@@ -72,26 +85,33 @@ static int take_tnt(struct ptm_fast *f, const struct ptm_pkt *pkt)
 static int end_async(struct ptm_fast *f, const struct ptm_pkt *pkt)
 {
 	const bool off = pkt->kind == PTM_PKT_TIP_PGD;
-	const unsigned n = f->nasync_events;
 
 	f->async = false;
-	f->nasync_events = 0;
 	if (!off && !pkt->has_ip)
 		return ptm_walk_lost(&f->walk, PTM_GAP_MISMATCH);
 	PTM_TRY(tell(f, off ? PTM_EV_ASYNC_DISABLED : PTM_EV_ASYNC_BRANCH,
 		     (uint8_t)(PTM_EVF_HAS_IP | (pkt->has_ip ? PTM_EVF_HAS_TO : 0)), f->async_ip,
 		     pkt->ip));
 	if (off) {
-		ptm_walk_stop(&f->walk);
+		go_off(f);
 		f->off_known = true;
 		f->off_ip = f->async_ip;
 	} else {
 		PTM_TRY(go_to(f, pkt->ip));
 		PTM_TRY(ptm_fast_mode(f, pkt->ip));
 	}
-	for (unsigned i = 0; i < n; i++)
-		PTM_TRY(ptm_fast_emit(f, &f->async_events[i]));
-	return 0;
+	return ptm_fast_tell_later(f);
+}
+
+/* A target in a trace without TNT packets. */
+static int tell_target(struct ptm_fast *f, const struct ptm_pkt *pkt)
+{
+	if (!pkt->has_ip)
+		return ptm_walk_lost(&f->walk, PTM_GAP_MISMATCH);
+	PTM_TRY(go_to(f, pkt->ip));
+	PTM_TRY(tell(f, PTM_EV_TARGET, PTM_EVF_HAS_IP, pkt->ip, 0));
+	PTM_TRY(ptm_fast_mode(f, pkt->ip));
+	return ptm_fast_tell_later(f);
 }
 
 static int take_tip(struct ptm_fast *f, const struct ptm_pkt *pkt)
@@ -104,6 +124,8 @@ static int take_tip(struct ptm_fast *f, const struct ptm_pkt *pkt)
 		return end_async(f, pkt);
 	if (f->overflow && f->errata.skd010 && pkt->has_ip)
 		return resume_overflow(f, pkt->ip);
+	if (f->stream->notnt)
+		return tell_target(f, pkt);
 	if (!w->on)
 		return ptm_walk_lost(w, PTM_GAP_MISMATCH);
 	if (!pkt->has_ip)
@@ -114,6 +136,7 @@ static int take_tip(struct ptm_fast *f, const struct ptm_pkt *pkt)
 	if (f->mode_pending && f->mode != before)
 		PTM_TRY(go_to(f, pkt->ip));
 	PTM_TRY(ptm_fast_mode(f, pkt->ip));
+	PTM_TRY(ptm_fast_tell_later(f));
 	return ptm_walk_bits(w);
 }
 
@@ -121,12 +144,16 @@ static int take_pge(struct ptm_fast *f, const struct ptm_pkt *pkt)
 {
 	struct ptm_walk *w = &f->walk;
 	bool resumed = f->off_known && f->off_ip == pkt->ip;
+	bool has_tsc = f->has_tsc;
+	uint64_t tsc = f->tsc;
 
-	if (w->on || !pkt->has_ip)
+	if (w->on || f->enabled || !pkt->has_ip)
 		return ptm_walk_lost(w, PTM_GAP_MISMATCH);
+	if (f->timed)
+		has_tsc = ptm_time_now(&f->time, &tsc);
 	f->overflow = false;
 	f->off_known = false;
-	PTM_TRY(enter_space(f, f->has_tsc, f->tsc));
+	PTM_TRY(enter_space(f, has_tsc, tsc));
 	PTM_TRY(tell(f, resumed ? PTM_EV_RESUMED : PTM_EV_ENABLED, PTM_EVF_HAS_IP, pkt->ip, 0));
 	PTM_TRY(go_to(f, pkt->ip));
 	return ptm_fast_mode(f, pkt->ip);
@@ -160,52 +187,85 @@ static int find_off(struct ptm_fast *f, const struct ptm_pkt *pkt)
 	return 0;
 }
 
+/* SKD022: a VM entry that clears TraceEn has a FUP before its TIP.PGD, but is no asynchronous
+ * event.
+ */
+static bool is_vm_entry(const struct ptm_fast *f)
+{
+	const struct ptm_node *node = &f->walk.nodes[f->walk.at];
+
+	return f->errata.skd022 && f->walk.on && node->n == 1 &&
+	       (node->binds >> PTM_BINDS_VMENTRY & 1) != 0;
+}
+
 static int take_pgd(struct ptm_fast *f, const struct ptm_pkt *pkt)
 {
 	struct ptm_walk *w = &f->walk;
-	int status;
+	int status = 0;
 
-	if (f->async)
+	if (f->async && !is_vm_entry(f))
 		return end_async(f, pkt);
+	f->async = false;
 	if (f->overflow) { /* resolved with packets disabled */
 		f->overflow = false;
 		return 0;
 	}
-	if (!w->on)
+	if (!w->on && !f->enabled)
 		return ptm_walk_lost(w, PTM_GAP_MISMATCH);
 	if (w->nbits > 0)
 		return ptm_walk_lose(w, PTM_GAP_MISMATCH);
-	status = find_off(f, pkt);
+	if (w->on)
+		status = find_off(f, pkt);
 	if (status != 0)
 		return status;
-	ptm_walk_stop(w);
-	return tell(f, PTM_EV_DISABLED, pkt->has_ip ? PTM_EVF_HAS_TO : 0, 0, pkt->ip);
+	go_off(f);
+	PTM_TRY(tell(f, PTM_EV_DISABLED, pkt->has_ip ? PTM_EVF_HAS_TO : 0, 0, pkt->ip));
+	return ptm_fast_tell_later(f);
+}
+
+/* Walk to where a FUP says.  Some CPUs give the address behind a branch that is not taken yet: only
+ * where the flow stands at one is that another place than the address itself. */
+static int walk_to_fup(struct ptm_fast *f, uint64_t ip, bool *found)
+{
+	struct ptm_stop stop = {.how = PTM_STOP_AT, .ip = ip};
+	struct ptm_walk *w = &f->walk;
+	const struct ptm_node *node;
+
+	PTM_TRY(ptm_walk_until(w, &stop, found));
+	if (*found || !f->errata.nlip)
+		return 0;
+	node = &w->nodes[w->probe];
+	if (node->klass >= PTM_NODE_MORE || node->klass == PTM_INSN_COND || node->next != ip)
+		return 0;
+	stop.ip = ptm_node_last(node);
+	return ptm_walk_until(w, &stop, found);
 }
 
 /* A FUP: the place of events that wait for one, else where an asynchronous event hit. */
 static int take_fup(struct ptm_fast *f, const struct ptm_pkt *pkt)
 {
 	struct ptm_walk *w = &f->walk;
-	const struct ptm_stop stop = {.how = PTM_STOP_AT, .ip = pkt->ip};
-	bool found, bound = f->nfup_events > 0;
-	bool abort = bound && f->fup_events[f->nfup_events - 1].kind == PTM_EV_TSX &&
-		     (f->fup_events[f->nfup_events - 1].arg & 2) != 0;
+	bool found = true, bound = f->nfup_events > 0, shared = f->fup_shared;
 
+	if (f->stray_fup) {
+		f->stray_fup = false;
+		return 0;
+	}
 	if (!pkt->has_ip)
 		return ptm_walk_lost(w, PTM_GAP_MISMATCH);
 	if (f->overflow)
 		return resume_overflow(f, pkt->ip);
-	if (!w->on && !bound)
+	if (!w->on && !f->enabled && !bound)
 		return ptm_walk_lost(w, PTM_GAP_MISMATCH);
 	if (w->nbits > 0)
 		return ptm_walk_lose(w, PTM_GAP_MISMATCH);
 	if (bound) {
 		int status = ptm_fast_bind(f, pkt->ip);
 
-		if (status != 0 || !abort)
+		if (status != 0 || !shared)
 			return status;
-	} else {
-		PTM_TRY(ptm_walk_until(w, &stop, &found));
+	} else if (w->on) {
+		PTM_TRY(walk_to_fup(f, pkt->ip, &found));
 		if (!found)
 			return ptm_walk_lose(w, PTM_GAP_MISMATCH);
 	}
@@ -220,9 +280,10 @@ static bool told_behind_psb(const struct ptm_fast *f)
 {
 	const struct ptm_psbplus *next = f->frame->next;
 
-	if (next == NULL || !next->fup_first || next->on || f->frame->len - f->at > PTM_OVF_LOOK)
+	if (f->cut_cyc || next == NULL || !next->fup_first || next->on ||
+	    f->frame->len - f->at > PTM_OVF_LOOK)
 		return false;
-	return ptm_frame_rest_is_time(&f->lx);
+	return ptm_frame_rest_is_time(f->frame, &f->lx);
 }
 
 /* OVF: what was under way is gone, and where the flow goes on is told by a FUP or TIP.PGE (SDM vol.
@@ -234,16 +295,20 @@ static int take_ovf(struct ptm_fast *f)
 
 	w->nbits = 0;
 	PTM_TRY(ptm_fast_unbind(f));
-	ptm_walk_stop(w);
+	PTM_TRY(ptm_fast_tell_later(f));
+	go_off(f);
 	ptm_walk_empty_stack(w);
 	f->async = false;
-	f->nasync_events = 0;
 	f->off_known = false;
+	f->stray_fup = false;
 	f->overflow = true;
 	if (told_behind_psb(f))
 		return 0;
-	next = ptm_fast_peek(f, true);
-	if (next == PTM_PKT_FUP || (next == PTM_PKT_TIP && f->errata.skd010))
+	next = ptm_fast_peek(f, 0);
+	/* APL12: packets are off nevertheless, for they are about to be enabled. */
+	f->stray_fup =
+		next == PTM_PKT_FUP && f->errata.apl12 && ptm_fast_peek(f, 1) == PTM_PKT_TIP_PGE;
+	if ((next == PTM_PKT_FUP && !f->stray_fup) || (next == PTM_PKT_TIP && f->errata.skd010))
 		return 0;
 	f->overflow = next == PTM_PKT_TIP_PGD;
 	return tell(f, PTM_EV_OVERFLOW, 0, 0, 0);
@@ -259,10 +324,7 @@ static bool is_flow(unsigned kind)
  * or where RFLAGS.IF changed. */
 static int end_lone_fup(struct ptm_fast *f)
 {
-	const unsigned n = f->nasync_events;
-
 	f->async = false;
-	f->nasync_events = 0;
 	if (f->mode_pending) {
 		struct ptm_event ev = {.kind = PTM_EV_IFLAG,
 				       .flags = PTM_EVF_HAS_IP,
@@ -272,9 +334,7 @@ static int end_lone_fup(struct ptm_fast *f)
 		f->mode_pending = false;
 		PTM_TRY(ptm_fast_emit(f, &ev));
 	}
-	for (unsigned i = 0; i < n; i++)
-		PTM_TRY(ptm_fast_emit(f, &f->async_events[i]));
-	return 0;
+	return ptm_fast_tell_later(f);
 }
 
 /* One packet of the flow or beside it. */
@@ -283,6 +343,9 @@ static int take(struct ptm_fast *f, const struct ptm_pkt *pkt)
 	if (f->async && is_flow(pkt->kind) && pkt->kind != PTM_PKT_TIP &&
 	    pkt->kind != PTM_PKT_TIP_PGD)
 		PTM_TRY(end_lone_fup(f));
+	/* The FUP that these wait for should have come. */
+	if (f->nfup_events > 0 && is_flow(pkt->kind) && pkt->kind != PTM_PKT_FUP)
+		PTM_TRY(ptm_fast_unbind(f));
 	switch (pkt->kind) {
 	case PTM_PKT_TNT8:
 	case PTM_PKT_TNT64:
@@ -314,7 +377,7 @@ static int begin_flow(struct ptm_fast *f)
 	f->mode_pending = false;
 	if (f->frame->ovf_pending && f->plus.fup_first && !f->plus.on)
 		f->overflow = true;
-	return f->plus.on ? ptm_walk_goto(&f->walk, f->plus.ip) : 0;
+	return f->plus.on ? go_to(f, f->plus.ip) : 0;
 }
 
 /* A packet of PSB+ says what is, not what happens. */
@@ -361,12 +424,14 @@ static int begin_gap(struct ptm_fast *f)
 				    .arg = (uint16_t)w->gap,
 				    .flags = w->has_gap_ip ? PTM_EVF_HAS_IP : 0,
 				    .ip = w->gap_ip};
-	ptm_walk_stop(w);
+	go_off(f);
 	ptm_walk_empty_stack(w);
 	f->nfup_events = 0;
+	f->fup_shared = false;
 	f->async = false;
-	f->nasync_events = 0;
+	f->nlater = 0;
 	f->overflow = false;
+	f->stray_fup = false;
 	f->off_known = false;
 	return 0;
 }
@@ -422,10 +487,10 @@ static int find_again(struct ptm_fast *f, const struct ptm_pkt *pkt)
 	f->behind_full_tnt = false;
 	switch (pkt->kind) {
 	case PTM_PKT_FUP: /* of an event: the flow stands there */
-		PTM_TRY(ptm_walk_goto(&f->walk, pkt->ip));
+		PTM_TRY(go_to(f, pkt->ip));
 		return take(f, pkt);
 	case PTM_PKT_TIP:
-		return ptm_walk_goto(&f->walk, pkt->ip);
+		return go_to(f, pkt->ip);
 	case PTM_PKT_TIP_PGD:
 		return tell(f, PTM_EV_DISABLED, pkt->has_ip ? PTM_EVF_HAS_TO : 0, 0, pkt->ip);
 	default:
@@ -440,14 +505,31 @@ static void account(struct ptm_fast *f, const struct ptm_pkt *pkt)
 					    : PTM_BYTES_DECODED] += pkt->size;
 }
 
-static int one_packet(struct ptm_fast *f, const struct ptm_pkt *pkt)
+static void note_time(struct ptm_fast *f, const struct ptm_pkt *pkt)
 {
-	int status = 0;
-
 	if (pkt->kind == PTM_PKT_TSC) {
 		f->has_tsc = true;
 		f->tsc = pkt->payload;
 	}
+	if (f->timed && !(pkt->kind == PTM_PKT_TMA && pkt->size == PTM_TMA_CORRUPT))
+		ptm_time_packet(&f->time, pkt);
+}
+
+/* Frames may be long: ask whether anybody still waits. */
+static bool is_canceled(struct ptm_fast *f)
+{
+	return ++f->npackets % PTM_CANCEL_PACKETS == 0 && f->cancel != NULL &&
+	       atomic_load_explicit(f->cancel, memory_order_relaxed);
+}
+
+static int one_packet(struct ptm_fast *f, const struct ptm_pkt *pkt)
+{
+	const bool cut = f->cut_cyc;
+	int status = 0;
+
+	if (is_canceled(f))
+		return PTM_FAIL(f->err, PTM_E_CANCELED, "Canceled");
+	note_time(f, pkt);
 	if (f->in_psbplus && f->plus.no_psbend && f->at == f->plus.end)
 		PTM_TRY(begin_flow(f));
 	if (!f->lost) {
@@ -464,6 +546,8 @@ static int one_packet(struct ptm_fast *f, const struct ptm_pkt *pkt)
 	}
 	if (!f->lost)
 		account(f, pkt);
+	f->cut_cyc = pkt->kind == PTM_PKT_CYC && pkt->n != 0;
+	f->cut_ovf = cut;
 	return status;
 }
 
@@ -524,6 +608,7 @@ static int end_frame(struct ptm_fast *f, enum ptm_lex_status lexed)
 static int begin_frame(struct ptm_fast *f, const struct ptm_frame *frame)
 {
 	const struct ptm_assume_sync *assume = frame->assume;
+	const struct ptm_timing *timing = &f->stream->timing;
 
 	memset(&f->frame, 0, sizeof(*f) - offsetof(struct ptm_fast, frame));
 	f->frame = frame;
@@ -533,6 +618,9 @@ static int begin_frame(struct ptm_fast *f, const struct ptm_frame *frame)
 	if (f->plus.no_psbend)
 		PTM_TRY(ptm_emit_gap(f->emit, PTM_GAP_CONFIG, frame->offset + f->plus.end, 0, NULL,
 				     f->err));
+	if (f->timed)
+		ptm_time_init(&f->time, timing->mtc_freq, timing->nom_freq, timing->cpuid_0x15_eax,
+			      timing->cpuid_0x15_ebx);
 	f->in_psbplus = assume == NULL;
 	if (assume == NULL)
 		return 0;
@@ -546,7 +634,7 @@ static int take_packets(struct ptm_fast *f, enum ptm_lex_status *lexed)
 {
 	struct ptm_pkt pkt;
 
-	while ((*lexed = ptm_lex_next(&f->lx, &pkt)) == PTM_LEX_OK) {
+	while ((*lexed = ptm_errata_lex(&f->errata, &f->lx, &pkt)) == PTM_LEX_OK) {
 		int status;
 
 		f->at = (size_t)(f->lx.pos - f->frame->data) - pkt.size;
@@ -555,7 +643,7 @@ static int take_packets(struct ptm_fast *f, enum ptm_lex_status *lexed)
 			return status;
 		if (pkt.kind == PTM_PKT_PAD || ptm_pkt_is_time(pkt.kind))
 			continue;
-		f->ovf_last = pkt.kind == PTM_PKT_OVF;
+		f->ovf_last = pkt.kind == PTM_PKT_OVF && !f->cut_ovf;
 		f->ovf_at = f->at;
 	}
 	return 0;
@@ -591,6 +679,8 @@ static int fast_decode(struct ptm_engine *engine, const struct ptm_segment *seg,
 		f->stream = seg->stream;
 		f->errata = ptm_errata_of(&seg->stream->cpu);
 	}
+	f->cancel = seg->cancel;
+	f->timed = (f->options.want & PTM_WANT_TIME) != 0 || seg->stream->images.entries.n > 0;
 	emit->no_steps = (f->options.want & PTM_WANT_STEPS) == 0;
 	/* A reader only while decoding: between segments a worker may wait for long, and a thread
 	 * may have more than one engine. */

@@ -15,23 +15,33 @@ int ptm_fast_emit(struct ptm_fast *f, struct ptm_event *ev)
 	if (f->has_tsc) {
 		ev->flags |= PTM_EVF_HAS_TSC;
 		ev->tsc = f->tsc;
+		if (f->timed)
+			(void)ptm_time_now(&f->time, &ev->tsc);
 	}
 	return ptm_emit_event(f->emit, ev, f->err);
 }
 
-unsigned ptm_fast_peek(const struct ptm_fast *f, bool status)
+static bool is_status(unsigned kind)
+{
+	return kind == PTM_PKT_PIP || kind == PTM_PKT_VMCS || kind == PTM_PKT_MODE_EXEC ||
+	       kind == PTM_PKT_MODE_TSX || kind == PTM_PKT_MNT;
+}
+
+unsigned ptm_fast_peek(const struct ptm_fast *f, unsigned skip)
 {
 	struct ptm_lexer lx = f->lx;
+	unsigned status = 0;
 	struct ptm_pkt pkt;
 
-	while (ptm_lex_next(&lx, &pkt) == PTM_LEX_OK) {
+	while (ptm_errata_lex(&f->errata, &lx, &pkt) == PTM_LEX_OK) {
 		if (pkt.kind == PTM_PKT_PAD || ptm_pkt_is_time(pkt.kind))
 			continue;
-		if (status && (pkt.kind == PTM_PKT_PIP || pkt.kind == PTM_PKT_VMCS ||
-			       pkt.kind == PTM_PKT_MODE_EXEC || pkt.kind == PTM_PKT_MODE_TSX ||
-			       pkt.kind == PTM_PKT_MNT))
+		/* Bounded, so that a frame full of these takes no more than linear time. */
+		if (is_status(pkt.kind) && status++ < PTM_FUP_EVENTS)
 			continue;
-		return pkt.kind;
+		if (skip == 0)
+			return pkt.kind;
+		skip--;
 	}
 	return PTM_PKT_KINDS;
 }
@@ -62,18 +72,47 @@ int ptm_fast_unbind(struct ptm_fast *f)
 	const unsigned n = f->nfup_events;
 
 	f->nfup_events = 0;
+	f->fup_shared = false;
 	for (unsigned i = 0; i < n; i++)
 		PTM_TRY(ptm_fast_emit(f, &f->fup_events[i]));
 	return 0;
 }
 
-/* Walk to the place, or lose the flow. */
-static int walk_to(struct ptm_fast *f, const struct ptm_stop *stop)
+int ptm_fast_tell_later(struct ptm_fast *f)
+{
+	const unsigned n = f->nlater;
+
+	f->nlater = 0;
+	for (unsigned i = 0; i < n; i++)
+		PTM_TRY(ptm_fast_emit(f, &f->later[i]));
+	return 0;
+}
+
+static int keep(struct ptm_fast *f, struct ptm_event *ev)
+{
+	if (f->nlater == PTM_FUP_EVENTS)
+		return ptm_fast_emit(f, ev);
+	f->later[f->nlater++] = *ev;
+	return 0;
+}
+
+static bool is_abort(const struct ptm_event *ev)
+{
+	return ev->kind == PTM_EV_TSX && (ev->arg & 2) != 0;
+}
+
+/* Walk to the place of @ev, or lose the flow. */
+static int walk_to(struct ptm_fast *f, const struct ptm_event *ev, const struct ptm_stop *stop)
 {
 	bool found;
 
 	PTM_TRY(ptm_walk_until(&f->walk, stop, &found));
-	return found ? 0 : ptm_walk_lose(&f->walk, PTM_GAP_MISMATCH);
+	if (found)
+		return 0;
+	/* BDM64: the branch before the abort had a wrong target; it went where the abort is. */
+	if (f->errata.bdm64 && is_abort(ev))
+		return ptm_walk_goto(&f->walk, stop->ip);
+	return ptm_walk_lose(&f->walk, PTM_GAP_MISMATCH);
 }
 
 int ptm_fast_bind(struct ptm_fast *f, uint64_t ip)
@@ -81,6 +120,7 @@ int ptm_fast_bind(struct ptm_fast *f, uint64_t ip)
 	const unsigned n = f->nfup_events;
 
 	f->nfup_events = 0;
+	f->fup_shared = false;
 	for (unsigned i = 0; i < n; i++) {
 		struct ptm_event *ev = &f->fup_events[i];
 		/* PTW stands behind its PTWRITE, the others before the instruction. */
@@ -91,7 +131,7 @@ int ptm_fast_bind(struct ptm_fast *f, uint64_t ip)
 		ev->flags |= PTM_EVF_HAS_IP;
 		ev->ip = ip;
 		if (f->walk.on) {
-			int status = walk_to(f, &stop);
+			int status = walk_to(f, ev, &stop);
 
 			if (status != 0)
 				return status;
@@ -101,15 +141,20 @@ int ptm_fast_bind(struct ptm_fast *f, uint64_t ip)
 	return 0;
 }
 
-/* An event that binds to the next instruction of a kind, behind it.  If the flow does not come by
- * one before it needs a packet, it is told where the flow stands. */
+/* An event that binds to the next instruction of a kind, behind it.  A VM entry also needs a TIP,
+ * behind which it is told then.  If the flow does not come by one before it needs a packet, it is
+ * told where the flow stands. */
 static int bind_to_insn(struct ptm_fast *f, struct ptm_event *ev, unsigned binds)
 {
 	const struct ptm_stop stop = {.how = PTM_STOP_BINDS, .binds = binds};
+	struct ptm_walk *w = &f->walk;
 	bool found;
 
-	if (f->walk.on && f->walk.nbits == 0)
-		PTM_TRY(ptm_walk_until(&f->walk, &stop, &found));
+	if (w->on && w->nbits == 0) {
+		PTM_TRY(ptm_walk_until(w, &stop, &found));
+		if (!found && (w->nodes[w->probe].binds >> PTM_BINDS_VMENTRY & 1) != 0)
+			return keep(f, ev);
+	}
 	return ptm_fast_emit(f, ev);
 }
 
@@ -121,7 +166,7 @@ static int ptwrite(struct ptm_fast *f, const struct ptm_pkt *pkt)
 	if (pkt->fup_follows)
 		return wait_for_fup(f, &ev);
 	if (f->walk.on) {
-		int status = walk_to(f, &stop);
+		int status = walk_to(f, &ev, &stop);
 
 		if (status != 0)
 			return status;
@@ -141,23 +186,22 @@ static int paging(struct ptm_fast *f, const struct ptm_pkt *pkt)
 	if (pip)
 		ev.arg = pkt->type;
 	if (!f->async)
-		return bind_to_insn(f, &ev,
-				    1u << PTM_BINDS_VMENTRY |
-					    1u << (pip ? PTM_BINDS_MOV_CR3 : PTM_BINDS_VMPTRLD));
+		return bind_to_insn(f, &ev, 1u << (pip ? PTM_BINDS_MOV_CR3 : PTM_BINDS_VMPTRLD));
 	ev.kind = pip ? PTM_EV_ASYNC_PAGING : PTM_EV_ASYNC_VMCS;
 	ev.flags = PTM_EVF_HAS_IP;
 	ev.ip = f->async_ip;
-	if (f->nasync_events == PTM_FUP_EVENTS)
-		return ptm_fast_emit(f, &ev);
-	f->async_events[f->nasync_events++] = ev;
-	return 0;
+	return keep(f, &ev);
 }
 
 static int tsx(struct ptm_fast *f, const struct ptm_pkt *pkt)
 {
 	struct ptm_event ev = {.kind = PTM_EV_TSX, .arg = pkt->type};
 
-	return ptm_fast_peek(f, true) == PTM_PKT_FUP ? wait_for_fup(f, &ev) : ptm_fast_emit(f, &ev);
+	if (ptm_fast_peek(f, 0) != PTM_PKT_FUP)
+		return ptm_fast_emit(f, &ev);
+	PTM_TRY(wait_for_fup(f, &ev));
+	f->fup_shared |= is_abort(&ev);
+	return 0;
 }
 
 static int power(struct ptm_fast *f, const struct ptm_pkt *pkt)
@@ -168,7 +212,7 @@ static int power(struct ptm_fast *f, const struct ptm_pkt *pkt)
 	case PTM_PKT_MWAIT:
 		ev.kind = PTM_EV_MWAIT;
 		ev.value = pkt->payload | (uint64_t)pkt->type << 32;
-		return f->walk.on ? wait_for_fup(f, &ev) : ptm_fast_emit(f, &ev);
+		return f->walk.on || f->enabled ? wait_for_fup(f, &ev) : ptm_fast_emit(f, &ev);
 	case PTM_PKT_PWRE:
 		ev.kind = PTM_EV_PWRE;
 		ev.value = (uint64_t)(pkt->type >> 4) | (uint64_t)(pkt->type & 15) << 8 |
@@ -184,19 +228,31 @@ static int power(struct ptm_fast *f, const struct ptm_pkt *pkt)
 	}
 }
 
-/* Event Trace, PEBS via PT, and triggers. */
+/* Event Trace.  EVD belongs to the CFE behind it; a CFE has a FUP of its own if it says so, else it
+ * shares that of an asynchronous event, or has none (SDM vol. 3, ch. Intel PT, "Event Trace"). */
+static int event_trace(struct ptm_fast *f, const struct ptm_pkt *pkt)
+{
+	struct ptm_event ev = {.kind = PTM_EV_EVD, .arg = pkt->type, .value = pkt->payload};
+
+	if (pkt->kind == PTM_PKT_EVD)
+		return wait_for_fup(f, &ev);
+	ev.kind = PTM_EV_CFE;
+	ev.value = pkt->aux;
+	PTM_TRY(wait_for_fup(f, &ev));
+	if (pkt->fup_follows)
+		return 0;
+	if ((!f->walk.on && !f->enabled) || ptm_fast_peek(f, 0) != PTM_PKT_FUP)
+		return ptm_fast_unbind(f);
+	f->fup_shared = true;
+	return 0;
+}
+
+/* PEBS via PT, and triggers. */
 static int trace(struct ptm_fast *f, const struct ptm_pkt *pkt)
 {
 	struct ptm_event ev = {.arg = pkt->type, .value = pkt->payload};
 
 	switch (pkt->kind) {
-	case PTM_PKT_CFE:
-		ev.kind = PTM_EV_CFE;
-		ev.value = pkt->aux;
-		break;
-	case PTM_PKT_EVD:
-		ev.kind = PTM_EV_EVD;
-		break;
 	case PTM_PKT_BBP:
 		ev.kind = PTM_EV_BLOCK_BEGIN;
 		ev.value = pkt->n;
@@ -243,6 +299,7 @@ int ptm_fast_event(struct ptm_fast *f, const struct ptm_pkt *pkt)
 		return power(f, pkt);
 	case PTM_PKT_CFE:
 	case PTM_PKT_EVD:
+		return event_trace(f, pkt);
 	case PTM_PKT_BBP:
 	case PTM_PKT_BIP:
 	case PTM_PKT_BEP:

@@ -5,7 +5,8 @@
  */
 #include "flow/frame.h"
 
-struct ptm_psbplus ptm_psbplus_judge(const uint8_t *data, size_t len)
+struct ptm_psbplus ptm_psbplus_judge(const uint8_t *data, size_t len,
+				     const struct ptm_errata *errata)
 {
 	struct ptm_psbplus plus = {0};
 	struct ptm_lexer lx;
@@ -14,7 +15,7 @@ struct ptm_psbplus ptm_psbplus_judge(const uint8_t *data, size_t len)
 	ptm_lexer_init(&lx, data, len < PTM_PSBPLUS_LOOK ? len : PTM_PSBPLUS_LOOK);
 	if (ptm_lex_next(&lx, &pkt) != PTM_LEX_OK || pkt.kind != PTM_PKT_PSB)
 		return plus;
-	while (ptm_lex_next(&lx, &pkt) == PTM_LEX_OK) {
+	while (ptm_errata_lex(errata, &lx, &pkt) == PTM_LEX_OK) {
 		switch (pkt.kind) {
 		case PTM_PKT_PSBEND:
 			plus.end = (size_t)(lx.pos - data);
@@ -77,7 +78,7 @@ void ptm_frame_lexer(const struct ptm_frame *frame, size_t len, struct ptm_lexer
 struct ptm_psbplus ptm_frame_psbplus(const struct ptm_frame *frame)
 {
 	if (frame->assume == NULL)
-		return ptm_psbplus_judge(frame->data, frame->len);
+		return ptm_psbplus_judge(frame->data, frame->len, frame->errata);
 	return (struct ptm_psbplus){
 		.on = frame->assume->enabled, .ip = frame->assume->ip, .has_mode = true};
 }
@@ -93,12 +94,6 @@ static const struct ptm_assume_sync *assumed(const struct ptm_segment *seg, size
 	return assume->given && ptm_psb_find(seg->data, seg->len + seg->look, 0, false) != 0
 		       ? assume
 		       : NULL;
-}
-
-static bool libipt_knows(unsigned kind)
-{
-	return kind != PTM_PKT_BBP && kind != PTM_PKT_BIP && kind != PTM_PKT_BEP &&
-	       kind != PTM_PKT_CFE && kind != PTM_PKT_EVD && kind != PTM_PKT_TRIG;
 }
 
 static void note_tsc(struct ptm_tally *tally, uint64_t tsc)
@@ -121,18 +116,17 @@ static void note_spacing(struct ptm_tally *tally, uint64_t bytes)
 
 struct ptm_frame_scan ptm_frame_scan(const struct ptm_frame *frame, struct ptm_tally *tally)
 {
-	struct ptm_frame_scan scan = {.status = PTM_LEX_OK, .unsupported = SIZE_MAX};
+	struct ptm_frame_scan scan = {.status = PTM_LEX_OK};
+	bool cut = false; /* the OVF that follows stands inside a CYC */
 	struct ptm_lexer lx;
 	struct ptm_pkt pkt;
 
 	ptm_frame_lexer(frame, frame->len, &lx);
-	while ((scan.status = ptm_lex_next(&lx, &pkt)) == PTM_LEX_OK) {
+	while ((scan.status = ptm_errata_lex(frame->errata, &lx, &pkt)) == PTM_LEX_OK) {
 		tally->packets[pkt.kind]++;
 		tally->packet_bytes[pkt.kind] += pkt.size;
 		if (pkt.kind == PTM_PKT_TNT8 || pkt.kind == PTM_PKT_TNT64)
 			tally->tnt_bits += pkt.n;
-		else if (!libipt_knows(pkt.kind) && scan.unsupported == SIZE_MAX)
-			scan.unsupported = (size_t)(lx.pos - frame->data) - pkt.size;
 		else if (pkt.kind == PTM_PKT_TSC)
 			note_tsc(tally, pkt.payload);
 		if (pkt.kind == PTM_PKT_OVF) {
@@ -140,11 +134,10 @@ struct ptm_frame_scan ptm_frame_scan(const struct ptm_frame *frame, struct ptm_t
 			scan.ovf_at = (size_t)(lx.pos - frame->data) - pkt.size;
 		}
 		if (pkt.kind != PTM_PKT_PAD && !ptm_pkt_is_time(pkt.kind))
-			scan.ovf_last = pkt.kind == PTM_PKT_OVF;
+			scan.ovf_last = pkt.kind == PTM_PKT_OVF && !cut;
+		cut = pkt.kind == PTM_PKT_CYC && pkt.n != 0;
 	}
 	scan.good = (size_t)(lx.pos - frame->data);
-	if (scan.unsupported > scan.good)
-		scan.unsupported = scan.good;
 	if (scan.status != PTM_LEX_END || scan.good - scan.ovf_at > PTM_OVF_LOOK)
 		scan.ovf_last = false;
 	tally->frames++;
@@ -159,7 +152,7 @@ void ptm_frame_account(const struct ptm_frame *frame, size_t decoded, struct ptm
 	struct ptm_pkt pkt;
 
 	ptm_lexer_init(&lx, frame->data, decoded);
-	while (ptm_lex_next(&lx, &pkt) == PTM_LEX_OK) {
+	while (ptm_errata_lex(frame->errata, &lx, &pkt) == PTM_LEX_OK) {
 		if (pkt.kind == PTM_PKT_PAD)
 			tally->bytes[PTM_BYTES_PADDING] += pkt.size;
 		else if (pkt.kind == PTM_PKT_OVF)
@@ -178,13 +171,13 @@ bool ptm_frame_ends_in_ovf(const uint8_t *data, size_t len)
 	return len <= PTM_FRAME_MAX && ptm_frame_scan(&frame, &unused).ovf_last;
 }
 
-bool ptm_frame_rest_is_time(const struct ptm_lexer *lx)
+bool ptm_frame_rest_is_time(const struct ptm_frame *frame, const struct ptm_lexer *lx)
 {
 	struct ptm_lexer rest = *lx;
 	struct ptm_pkt pkt;
 	enum ptm_lex_status status;
 
-	while ((status = ptm_lex_next(&rest, &pkt)) == PTM_LEX_OK)
+	while ((status = ptm_errata_lex(frame->errata, &rest, &pkt)) == PTM_LEX_OK)
 		if (pkt.kind != PTM_PKT_PAD && !ptm_pkt_is_time(pkt.kind))
 			return false;
 	return status == PTM_LEX_END;
@@ -212,6 +205,9 @@ int ptm_frames_walk(const struct ptm_segment *seg, ptm_frame_fn fn, void *ctx,
 		    struct ptm_emit *emit, struct ptm_error *err)
 {
 	const size_t avail = seg->len + seg->look;
+	const struct ptm_cpu unknown = {0};
+	const struct ptm_errata errata =
+		ptm_errata_of(seg->stream != NULL ? &seg->stream->cpu : &unknown);
 	bool ovf_pending = seg->ovf_pending;
 	size_t begin = 0;
 
@@ -227,6 +223,7 @@ int ptm_frames_walk(const struct ptm_segment *seg, ptm_frame_fn fn, void *ctx,
 		struct ptm_frame frame = {.data = seg->data + begin,
 					  .len = end - begin,
 					  .offset = seg->offset + begin,
+					  .errata = &errata,
 					  .next_offset = seg->offset + end,
 					  .ovf_pending = ovf_pending,
 					  .assume = assume};
@@ -238,7 +235,7 @@ int ptm_frames_walk(const struct ptm_segment *seg, ptm_frame_fn fn, void *ctx,
 			frame.len = PTM_FRAME_MAX;
 		}
 		if (end < avail && excess == 0) {
-			next = ptm_psbplus_judge(seg->data + end, avail - end);
+			next = ptm_psbplus_judge(seg->data + end, avail - end, &errata);
 			frame.next = &next;
 		}
 		PTM_TRY(fn(ctx, &frame, &ovf_last, emit, err));

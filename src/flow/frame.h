@@ -10,6 +10,7 @@
 #define PTM_FLOW_FRAME_H
 
 #include "flow/engine.h"
+#include "flow/errata.h"
 #include "fmt/pt_packet.h"
 
 #include <stdbool.h>
@@ -43,15 +44,17 @@ struct ptm_psbplus {
 
 /* Judge the PSB+ at @data, which starts at a PSB.  A FUP in it does not prove that packets are
  * enabled (erratum BDM70 of most big cores): it is ignored if PSBEND is followed, over status and
- * time packets only, by TIP.PGE. */
-struct ptm_psbplus ptm_psbplus_judge(const uint8_t *data, size_t len);
+ * time packets only, by TIP.PGE.  @errata of the CPU; NULL: none. */
+struct ptm_psbplus ptm_psbplus_judge(const uint8_t *data, size_t len,
+				     const struct ptm_errata *errata);
 
 /* One frame of a segment. */
 struct ptm_frame {
 	const uint8_t *data;
 	size_t len;
-	uint64_t offset;                /* in the stream */
-	const struct ptm_psbplus *next; /* NULL: the stream ends here */
+	uint64_t offset;                 /* in the stream */
+	const struct ptm_errata *errata; /* of the CPU; NULL: none */
+	const struct ptm_psbplus *next;  /* NULL: the stream ends here */
 	uint64_t next_offset;
 	bool ovf_pending; /* an OVF stands directly before this PSB */
 	const struct ptm_assume_sync
@@ -68,11 +71,9 @@ struct ptm_psbplus ptm_frame_psbplus(const struct ptm_frame *frame);
 struct ptm_frame_scan {
 	size_t good;                /* bytes of whole, known packets */
 	enum ptm_lex_status status; /* what follows them: END, BAD or TRUNCATED */
-	size_t unsupported; /* offset of the first packet that libipt 2.0 does not know; `good` if
-			       none */
-	bool has_ovf;       /* there is an OVF */
-	size_t ovf_at;      /* offset of the last one */
-	bool ovf_last;      /* it is the last packet, PAD and time skipped */
+	bool has_ovf;               /* there is an OVF */
+	size_t ovf_at;              /* offset of the last one */
+	bool ovf_last; /* it is the last packet, PAD and time skipped, and whole (not SKD007) */
 };
 
 /* Lex a frame and count its packets in @tally (packets, TNT bits, frame length; not the byte
@@ -87,7 +88,7 @@ void ptm_frame_account(const struct ptm_frame *frame, size_t decoded, struct ptm
 bool ptm_frame_ends_in_ovf(const uint8_t *data, size_t len);
 
 /* Are only PAD and time left of what @lx has before it, whole? */
-bool ptm_frame_rest_is_time(const struct ptm_lexer *lx);
+bool ptm_frame_rest_is_time(const struct ptm_frame *frame, const struct ptm_lexer *lx);
 
 /* Decodes one frame.  Stores whether an OVF is its last packet (as ptm_frame_scan() sees it). */
 typedef int (*ptm_frame_fn)(void *ctx, const struct ptm_frame *frame, bool *ovf_last,

@@ -70,6 +70,7 @@ struct walk {
 	uint64_t ip; /* of the last instruction looked at */
 	bool has_ip;
 	enum ptm_mode mode; /* in which it was looked at; that of the run */
+	size_t known;       /* bytes of the frame that libipt can take, at most scan->good */
 	/* Bytes put into the copy: `added` bytes in all before copy offset `added_end`. */
 	size_t added, added_begin;
 };
@@ -344,13 +345,13 @@ static int walk_seam(struct walk *w)
 /* What lies behind the bytes that libipt got: nothing, or what our lexer stopped at. */
 static int finish_frame(struct walk *w, const struct ptm_frame_scan *scan)
 {
-	size_t at = scan->unsupported < scan->good ? scan->unsupported : scan->good;
+	size_t at = w->known;
 	enum ptm_gap gap = PTM_GAP_TRUNCATED;
 
 	ptm_frame_account(w->frame, at, &w->emit->tally);
 	if (at == w->frame->len)
 		return 0;
-	if (scan->unsupported < scan->good)
+	if (at < scan->good)
 		gap = PTM_GAP_UNSUPPORTED;
 	else if (scan->status == PTM_LEX_BAD)
 		gap = PTM_GAP_BAD_PACKET;
@@ -360,7 +361,7 @@ static int finish_frame(struct walk *w, const struct ptm_frame_scan *scan)
 /* libipt has reached the end of the frame's packets. */
 static int end_frame(struct walk *w, const struct ptm_frame_scan *scan, bool off)
 {
-	const bool whole = scan->status == PTM_LEX_END && scan->unsupported == scan->good;
+	const bool whole = scan->status == PTM_LEX_END && w->known == scan->good;
 	int left = leave_run(w);
 
 	if (left == 0 && !off && whole && w->frame->next != NULL && w->frame->next->on)
@@ -382,6 +383,25 @@ static int fail_frame(struct walk *w)
 	w->ip = ip;
 	w->has_ip = has_ip;
 	return emit_flow_gap(w, gap_class(w), position(w));
+}
+
+static bool libipt_knows(unsigned kind)
+{
+	return kind != PTM_PKT_BBP && kind != PTM_PKT_BIP && kind != PTM_PKT_BEP &&
+	       kind != PTM_PKT_CFE && kind != PTM_PKT_EVD && kind != PTM_PKT_TRIG;
+}
+
+/* The offset of the first packet that libipt 2.0 does not know; @good if there is none before. */
+static size_t find_unknown(const struct ptm_frame *frame, size_t good)
+{
+	struct ptm_lexer lx;
+	struct ptm_pkt pkt;
+
+	ptm_frame_lexer(frame, good, &lx);
+	while (ptm_errata_lex(frame->errata, &lx, &pkt) == PTM_LEX_OK)
+		if (!libipt_knows(pkt.kind))
+			return (size_t)(lx.pos - frame->data) - pkt.size;
+	return good;
 }
 
 /* Decode to the end of the frame's packets, or to the first error.  Returns 1 if our own view of
@@ -526,7 +546,7 @@ static int choose_bytes(struct walk *w, const struct ptm_frame_scan *scan,
 	bool mode = plus->end > 0 && !plus->has_mode, pgd;
 
 	*data = frame->data;
-	*len = scan->unsupported < scan->good ? scan->unsupported : scan->good;
+	*len = w->known;
 	/* The overflow is told once, behind the next PSB+, where its resume IP is. */
 	if (scan->ovf_last && frame->next != NULL && frame->next->fup_first && !frame->next->on)
 		*len = scan->ovf_at < *len ? scan->ovf_at : *len;
@@ -560,6 +580,7 @@ static int decode_frame(void *ctx, const struct ptm_frame *frame, bool *ovf_last
 	int status;
 
 	*ovf_last = scan->ovf_last;
+	w.known = find_unknown(frame, scan->good);
 	PTM_TRY(enter_space(&w, plus.has_tsc, plus.tsc));
 	if (plus.no_psbend)
 		PTM_TRY(ptm_emit_gap(emit, PTM_GAP_CONFIG, frame->offset + plus.end, 0, NULL, err));

@@ -51,6 +51,7 @@ struct ptm_tally {
 	uint64_t indirect; /* indirect near jumps and calls */
 	uint64_t call;     /* near calls, direct and indirect */
 	uint64_t far;      /* far transfers */
+	uint64_t guessed;  /* runs with an instruction whose length was found by structure only */
 	uint64_t events;
 	uint64_t overflows; /* of the events */
 	uint64_t packets[PTM_PKT_KINDS];

@@ -75,7 +75,7 @@ static int dump_frame(void *ctx, const struct ptm_frame *frame, bool *ovf_last,
 	*ovf_last = scan.ovf_last;
 	PTM_TRY(ptm_emit_flush(emit, err));
 	ptm_frame_lexer(frame, scan.good, &lx);
-	while (ptm_lex_next(&lx, &pkt) == PTM_LEX_OK) {
+	while (ptm_errata_lex(frame->errata, &lx, &pkt) == PTM_LEX_OK) {
 		uint64_t offset = frame->offset + (uint64_t)(lx.pos - frame->data) - pkt.size;
 
 		if (!put_packet(lines, offset, &pkt))

@@ -126,7 +126,7 @@ static int look_at_frame(void *ctx, const struct ptm_frame *frame, bool *ovf_las
 	if ((frame->offset * PTM_DIGEST_K >> 32) % look->sink->every != 0)
 		return 0;
 	ptm_frame_lexer(frame, scan.good, &lx);
-	while (sc != NULL && ptm_lex_next(&lx, &pkt) == PTM_LEX_OK) {
+	while (sc != NULL && ptm_errata_lex(frame->errata, &lx, &pkt) == PTM_LEX_OK) {
 		size_t i;
 
 		if (pkt.kind == PTM_PKT_TSC)

@@ -84,6 +84,7 @@ static const struct vector vectors[] = {
 	 "[trigger flags=0xc0 triggers=0x5 insns=4660 ip=0000000000000010]"},
 	{{.kind = PTM_EV_IFLAG, .flags = IP, .arg = 1, .ip = 0x10},
 	 "[iflag if=1 ip=0000000000000010]"},
+	{{.kind = PTM_EV_TARGET, .flags = IP, .ip = 0x401000}, "[target ip=0000000000401000]"},
 	{{.kind = 31}, "[unknown]"},
 	{{.kind = 255,
 	  .flags = IP | TO | TSC,

@@ -59,7 +59,7 @@ static void test_judge(void **state)
 		pt_hex(&p, cases[i].packets);
 		exact = (uint8_t *)malloc(p.n);
 		memcpy(exact, p.b, p.n);
-		got = ptm_psbplus_judge(exact, p.n);
+		got = ptm_psbplus_judge(exact, p.n, NULL);
 		free(exact);
 		if (got.end != want->end || got.on != want->on ||
 		    got.fup_first != want->fup_first || got.has_mode != want->has_mode ||
@@ -85,8 +85,8 @@ static void test_look(void **state)
 	while (p.n < PTM_PSBPLUS_LOOK)
 		pt_hex(&p, "00");
 	pt_hex(&p, "71 05 10 40 00 00 00");
-	far_off = ptm_psbplus_judge(p.b, p.n);
-	near = ptm_psbplus_judge(p.b, PTM_PSBPLUS_LOOK);
+	far_off = ptm_psbplus_judge(p.b, p.n, NULL);
+	near = ptm_psbplus_judge(p.b, PTM_PSBPLUS_LOOK, NULL);
 	assert_true(far_off.on);
 	assert_true(near.on);
 }
