@@ -229,6 +229,7 @@ static int leave(struct ptm_walk *w)
 	PTM_TRY(ptm_emit_run(w->emit, node->ip, node->n, (enum ptm_mode)node->mode, &digest,
 			     node->klass < PTM_NODE_MORE, w->err));
 	count_branch(&w->emit->tally, node);
+	w->emit->tally.guessed += node->guessed;
 	if (node->npush > 0 && load(&node->push[node->npush - 1]) == 0)
 		PTM_TRY(find_pushes(w));
 	node = node_at(w, w->at);

@@ -146,6 +146,7 @@ static struct ptm_json *json_stream(const struct ptm_stat_stream *stream)
 	if (stream->name != NULL)
 		ptm_json_set_hex(j, "digest", stream->digest.b);
 	ptm_json_set_u64(j, "resynced", t->resynced);
+	ptm_json_set_u64(j, "guessed_runs", t->guessed);
 	ptm_json_set(j, "branches", json_branches(t, &d));
 	ptm_json_set_u64(j, "tnt_bits", t->tnt_bits);
 	ptm_json_set_double(j, "trace_bits_per_branch", d.bits_per_branch);
@@ -216,6 +217,9 @@ static int put_flow(const struct ptm_stat_stream *stream, const struct derived *
 		PTM_TRY(ptm_out_printf(out, err, "  %-23s0x%016" PRIx64 "\n", "digest",
 				       stream->digest.b));
 	PTM_TRY(put_u64(out, "resynced", t->resynced, err));
+	/* Rare: runs with an instruction that Zydis does not know. */
+	if (t->guessed > 0)
+		PTM_TRY(put_u64(out, "guessed runs", t->guessed, err));
 	PTM_TRY(put_u64(out, "branches with a packet", d->branches, err));
 	PTM_TRY(put_u64(out, "  conditional", t->cond, err));
 	PTM_TRY(put_u64(out, "  returns", t->ret, err));
