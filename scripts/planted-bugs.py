@@ -52,7 +52,7 @@ PLANTS = [
     ("bip-as-tnt", "src/fmt/pt_lexer.c",
      "lx->block_item != 0 && (p[0] & 7) == 4", "lx->block_item != 0 && (p[0] & 7) == 5"),
     ("overflow-before-psb-forgotten", "src/flow/frame.c",
-     "\t\tovf_pending = scan.ovf_last && excess == 0;\n", "\t\tovf_pending = false;\n"),
+     "\t\tovf_pending = ovf_last && excess == 0;\n", "\t\tovf_pending = false;\n"),
     ("overflow-before-cut-forgotten", "src/pipeline/split.c",
      "\tPTM_TRY(ovf_before(split, source, begin, buf, &job->seg.ovf_pending, err));\n", ""),
     ("overflow-of-pipe-forgotten", "src/pipeline/window.c",

@@ -18,6 +18,17 @@
 #include <xxhash.h>
 
 #define SPACES_MAX 4096
+#define NODES_MIN  1024u /* of a generation: a walk holds 66, and takes them along to the next */
+
+/* Sanitizers watch what malloc() gave, not what mmap() did. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define WATCHED 1
+#else
+#define WATCHED 0
+#endif
+
+#define EDGE_BITS_FIRST 12u
+#define EDGE_BITS_MAX   28u
 
 /* Of one node: the node, its link, its share of the hash table's buckets. */
 #define NODE_COST (sizeof(struct ptm_node) + sizeof(struct ptm_rcu_map_node) + 16)
@@ -29,8 +40,10 @@ struct ptm_gen {
 	uint32_t cap;
 	_Atomic uint32_t used; /* ids dealt out, the unused [0] included; may overshoot cap */
 	struct ptm_rcu_map *map;
+	_Atomic(struct ptm_edges *) edges;
+	unsigned edge_bits; /* log2 of the slots of the largest table */
 
-	pthread_mutex_t lock; /* of the spaces */
+	pthread_mutex_t lock; /* of the spaces, and of replacing the edges */
 	XXH128_hash_t *spaces;
 	unsigned nspaces;
 };
@@ -45,15 +58,20 @@ struct ptm_cache {
 /* Zeroed pages, taken when they are touched. */
 static void *reserve(size_t bytes)
 {
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *p;
 
+	if (WATCHED)
+		return calloc(1, bytes);
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		 -1, 0);
 	return p != MAP_FAILED ? p : NULL;
 }
 
 static void release(void *p, size_t bytes)
 {
-	if (p != NULL)
+	if (WATCHED)
+		free(p);
+	else if (p != NULL)
 		(void)munmap(p, bytes);
 }
 
@@ -62,12 +80,24 @@ static void gen_free(struct ptm_rcu_head *head)
 	struct ptm_gen *gen =
 		(struct ptm_gen *)(void *)((char *)head - offsetof(struct ptm_gen, rcu));
 
+	ptm_edges_destroy(atomic_load_explicit(&gen->edges, memory_order_acquire));
 	ptm_rcu_map_destroy(gen->map, NULL, NULL);
 	release(gen->nodes, gen->cap * sizeof(*gen->nodes));
 	release(gen->links, gen->cap * sizeof(*gen->links));
 	(void)pthread_mutex_destroy(&gen->lock);
 	free(gen->spaces);
 	free(gen);
+}
+
+/* Tables of edges double from the first to the largest, and all of them are kept: so the largest
+ * takes half of what edges may. */
+static void plan_edges(struct ptm_gen *gen, uint64_t limit)
+{
+	gen->edge_bits = EDGE_BITS_FIRST;
+	while (gen->edge_bits < EDGE_BITS_MAX &&
+	       (sizeof(struct ptm_edge) << (gen->edge_bits + 2)) <= limit / 2)
+		gen->edge_bits++;
+	atomic_init(&gen->edges, ptm_edges_create(EDGE_BITS_FIRST, NULL));
 }
 
 static struct ptm_gen *gen_create(uint64_t limit, struct ptm_error *err)
@@ -78,13 +108,18 @@ static struct ptm_gen *gen_create(uint64_t limit, struct ptm_error *err)
 		(void)PTM_FAIL(err, PTM_E_NOMEM, "Out of memory for the code cache");
 		return NULL;
 	}
-	gen->cap = (uint32_t)(limit / NODE_COST < UINT32_MAX ? limit / NODE_COST : UINT32_MAX);
+	gen->cap =
+		(uint32_t)(limit / 2 / NODE_COST < UINT32_MAX ? limit / 2 / NODE_COST : UINT32_MAX);
+	if (gen->cap < NODES_MIN)
+		gen->cap = NODES_MIN;
+	plan_edges(gen, limit);
 	(void)pthread_mutex_init(&gen->lock, NULL);
 	atomic_init(&gen->used, 1);
 	gen->nodes = reserve(gen->cap * sizeof(*gen->nodes));
 	gen->links = reserve(gen->cap * sizeof(*gen->links));
 	gen->map = ptm_rcu_map_create(1024, err);
-	if (gen->nodes == NULL || gen->links == NULL || gen->map == NULL) {
+	if (gen->nodes == NULL || gen->links == NULL || gen->map == NULL ||
+	    atomic_load_explicit(&gen->edges, memory_order_relaxed) == NULL) {
 		(void)PTM_FAIL(err, PTM_E_NOMEM, "Out of memory for the code cache: bytes=%llu",
 			       (unsigned long long)limit);
 		gen_free(&gen->rcu);
@@ -159,7 +194,9 @@ struct ptm_cache_stats ptm_cache_stats(struct ptm_cache *cache)
 	used = atomic_load_explicit(&gen->used, memory_order_relaxed);
 	stats.generations = cache->generations;
 	stats.nodes = (used < gen->cap ? used : gen->cap) - 1;
-	stats.bytes = stats.nodes * NODE_COST;
+	stats.edges = atomic_load_explicit(&ptm_gen_edges(gen)->used, memory_order_relaxed);
+	stats.bytes = stats.nodes * NODE_COST +
+		      ptm_edges_cap(ptm_gen_edges(gen)) * 2 * sizeof(struct ptm_edge);
 	(void)pthread_mutex_unlock(&cache->lock);
 	return stats;
 }
@@ -253,4 +290,39 @@ uint32_t ptm_gen_node(struct ptm_gen *gen, int index, const struct ptm_space *sp
 struct ptm_node *ptm_gen_nodes(struct ptm_gen *gen)
 {
 	return gen->nodes;
+}
+
+struct ptm_edges *ptm_gen_edges(struct ptm_gen *gen)
+{
+	return atomic_load_explicit(&gen->edges, memory_order_acquire);
+}
+
+/* Copy @full into a table of twice the size, unless somebody did.  What others add to the old one
+ * meanwhile is missed and will be added again. */
+static void grow_edges(struct ptm_gen *gen, struct ptm_edges *full)
+{
+	struct ptm_edges *edges;
+
+	(void)pthread_mutex_lock(&gen->lock);
+	if (ptm_gen_edges(gen) == full && 32 - full->shift < gen->edge_bits) {
+		edges = ptm_edges_create(32 - full->shift + 1, full);
+		for (size_t i = 0; edges != NULL && i < ptm_edges_cap(full) + PTM_EDGE_PROBE; i++)
+			if (atomic_load_explicit(&full->slot[i].key, memory_order_acquire) > 1)
+				(void)ptm_edges_add(edges, &full->slot[i]);
+		if (edges != NULL)
+			atomic_store_explicit(&gen->edges, edges, memory_order_release);
+	}
+	(void)pthread_mutex_unlock(&gen->lock);
+}
+
+void ptm_gen_add_edge(struct ptm_gen *gen, const struct ptm_edge *edge)
+{
+	struct ptm_edges *edges = ptm_gen_edges(gen);
+	const size_t used = atomic_load_explicit(&edges->used, memory_order_relaxed);
+
+	if (used > ptm_edges_cap(edges) / 2 && 32 - edges->shift < gen->edge_bits) {
+		grow_edges(gen, edges);
+		edges = ptm_gen_edges(gen);
+	}
+	(void)ptm_edges_add(edges, edge);
 }

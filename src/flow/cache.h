@@ -13,6 +13,7 @@
 #define PTM_FLOW_CACHE_H
 
 #include "base/error.h"
+#include "flow/edge.h"
 #include "flow/node.h"
 #include "ptmill/session.h"
 
@@ -21,8 +22,9 @@
 struct ptm_cache;
 struct ptm_gen;
 
-/* @limit: bytes of one generation; 0: PTM_CACHE_LIMIT_DEFAULT.  NULL and @err on failure.  It may outlive the
- * session that filled it: address spaces are known again by what is mapped in them. */
+/* @limit: bytes of one generation, half for nodes, half for edges; 0: PTM_CACHE_LIMIT_DEFAULT. NULL
+ * and @err on failure.  It may outlive the session that filled it: address spaces are known again
+ * by what is mapped in them. */
 struct ptm_cache *ptm_cache_create(uint64_t limit, struct ptm_error *err);
 /* No reader holds anything of it any more. */
 void ptm_cache_destroy(struct ptm_cache *cache);
@@ -45,9 +47,16 @@ uint32_t ptm_gen_node(struct ptm_gen *gen, int index, const struct ptm_space *sp
 /* The nodes by id; [0] is no node. */
 struct ptm_node *ptm_gen_nodes(struct ptm_gen *gen);
 
+/* The edges between its nodes: borrowed like the generation.  Another table takes its place when it
+ * fills up. */
+struct ptm_edges *ptm_gen_edges(struct ptm_gen *gen);
+/* Publish a copy of @edge; without effect when there is no room. */
+void ptm_gen_add_edge(struct ptm_gen *gen, const struct ptm_edge *edge);
+
 struct ptm_cache_stats {
 	uint64_t generations; /* that were begun */
 	uint64_t nodes;       /* in the current one */
+	uint64_t edges;       /* likewise */
 	uint64_t bytes;       /* that these take */
 };
 struct ptm_cache_stats ptm_cache_stats(struct ptm_cache *cache);

@@ -8,6 +8,7 @@
 #include "flow/engine.h"
 #include "flow/errata.h"
 #include "flow/frame.h"
+#include "flow/turbo.h"
 #include "flow/walk.h"
 #include "fmt/pt_time.h"
 
@@ -22,6 +23,7 @@ struct ptm_fast {
 	struct ptm_engine_options options;
 	struct ptm_cache *own_cache; /* owned; NULL: the cache of the options is used */
 	struct ptm_walk walk;
+	struct ptm_turbo turbo;
 	const struct ptm_stream_context *stream;
 	struct ptm_errata errata;  /* of the stream's CPU */
 	const atomic_bool *cancel; /* of the segment; may be NULL */
@@ -72,6 +74,8 @@ struct ptm_fast {
 	size_t lost_at;
 	struct ptm_event gap;
 	bool behind_full_tnt; /* a TIP now may be deferred */
+
+	const uint8_t *closely; /* up to here packets are taken one by one; NULL: no matter */
 };
 
 /* The packets that are not the flow itself: what they tell, or keep for later.  Return as the

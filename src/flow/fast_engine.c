@@ -630,12 +630,52 @@ static int begin_frame(struct ptm_fast *f, const struct ptm_frame *frame)
 	return begin_flow(f);
 }
 
+/* Is nothing under way but the flow itself, and does nobody want more than its digest? */
+static bool is_plain(const struct ptm_fast *f)
+{
+	const struct ptm_walk *w = &f->walk;
+
+	return f->options.want == 0 && f->nlater == 0 && f->stream->images.entries.n == 0 &&
+	       w->on && w->nbits == 0 && !w->mixed && !f->in_psbplus && !f->lost && !f->async &&
+	       !f->mode_pending && f->nfup_events == 0 && f->lx.block_item == 0 &&
+	       f->lx.pos >= f->closely;
+}
+
+/* Take what the fast path can.  Returns 1 if that was something. */
+static int take_stretch(struct ptm_fast *f)
+{
+	const uint8_t *begin = f->lx.pos;
+	const struct ptm_stretch *s = &f->turbo.stretch;
+	int status = ptm_turbo_run(&f->turbo, &f->walk, &f->lx);
+
+	if (f->cancel != NULL && atomic_load_explicit(f->cancel, memory_order_relaxed))
+		return PTM_FAIL(f->err, PTM_E_CANCELED, "Canceled");
+	if (status == 0)
+		f->closely = s->end;
+	if (status <= 0 || s->end == begin)
+		return status < 0 ? status : 0;
+	f->bytes[PTM_BYTES_PADDING] += s->pads;
+	f->bytes[PTM_BYTES_DECODED] += (uint64_t)(s->end - begin) - s->pads;
+	f->ovf_last &= !s->flow;
+	f->has_tsc |= s->has_tsc;
+	f->tsc = s->has_tsc ? s->tsc : f->tsc;
+	return 1;
+}
+
 static int take_packets(struct ptm_fast *f, enum ptm_lex_status *lexed)
 {
 	struct ptm_pkt pkt;
 
-	while ((*lexed = ptm_errata_lex(&f->errata, &f->lx, &pkt)) == PTM_LEX_OK) {
-		int status;
+	for (;;) {
+		int status = is_plain(f) ? take_stretch(f) : 0;
+
+		if (status < 0)
+			return status;
+		if (status > 0)
+			continue;
+		*lexed = ptm_errata_lex(&f->errata, &f->lx, &pkt);
+		if (*lexed != PTM_LEX_OK)
+			return 0;
 
 		f->at = (size_t)(f->lx.pos - f->frame->data) - pkt.size;
 		status = one_packet(f, &pkt);
@@ -678,6 +718,7 @@ static int fast_decode(struct ptm_engine *engine, const struct ptm_segment *seg,
 	if (f->stream != seg->stream) {
 		f->stream = seg->stream;
 		f->errata = ptm_errata_of(&seg->stream->cpu);
+		f->turbo.odd_time = f->errata.skd007 || f->errata.skz84;
 	}
 	f->cancel = seg->cancel;
 	f->timed = (f->options.want & PTM_WANT_TIME) != 0 || seg->stream->images.entries.n > 0;
@@ -721,6 +762,7 @@ static struct ptm_engine *fast_create(const struct ptm_engine_options *options,
 			return NULL;
 		}
 	}
+	ptm_turbo_init(&f->turbo);
 	ptm_walk_init(&f->walk, options->cache != NULL ? options->cache : f->own_cache);
 	return &f->base;
 }

@@ -26,7 +26,7 @@ enum {
 };
 
 #define PTM_NODE_INSNS 255u /* at most, in one node */
-#define PTM_NODE_PUSH  2u   /* direct calls at most, in one node */
+#define PTM_NODE_PUSH  1u   /* direct calls at most, in one node */
 
 struct ptm_node {
 	uint64_t ip;     /* linear address of the first instruction */

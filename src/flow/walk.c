@@ -146,6 +146,8 @@ int ptm_walk_goto(struct ptm_walk *w, uint64_t ip)
 	uint32_t id;
 
 	PTM_TRY(find(w, ip, w->mode, &id));
+	w->mixed |= w->depth > 0 && w->mode != w->stack_mode;
+	w->stack_mode = w->mode;
 	w->at = id;
 	w->on = true;
 	w->free_run = 0;
@@ -165,6 +167,7 @@ void ptm_walk_empty_stack(struct ptm_walk *w)
 {
 	memset(w->stack, 0, sizeof(w->stack));
 	w->depth = 0;
+	w->mixed = false;
 }
 
 static void push(struct ptm_walk *w, uint32_t id)
@@ -188,23 +191,23 @@ static uint32_t pop(struct ptm_walk *w)
 	return id;
 }
 
-/* Know the ids of all return addresses of the node `at`. */
-static int find_pushes(struct ptm_walk *w)
+int ptm_walk_pushes(struct ptm_walk *w, uint32_t id)
 {
-	struct ptm_stop stop = {.how = PTM_STOP_COUNT};
+	const struct ptm_gen *gen = w->gen;
+	struct ptm_node *node = node_at(w, id);
+	const struct ptm_stop stop = {.how = PTM_STOP_COUNT, .n = node->n};
 	struct ptm_prefix all;
 
-	stop.n = node_at(w, w->at)->n;
-	(void)ptm_node_prefix(node_at(w, w->at), w->space, &stop, &all);
+	if (node->npush == 0 || load(&node->push[node->npush - 1]) != 0)
+		return 0;
+	(void)ptm_node_prefix(node, w->space, &stop, &all);
 	for (unsigned i = 0; i < all.npush; i++) {
-		const struct ptm_gen *gen = w->gen;
-		uint32_t id;
+		uint32_t to;
 
-		PTM_TRY(find(w, all.push[i], w->mode, &id));
+		PTM_TRY(find(w, all.push[i], (enum ptm_mode)node->mode, &to));
 		if (gen != w->gen)
-			i = UINT32_MAX; /* `at` is another node now */
-		else
-			store(&node_at(w, w->at)->push[i], id);
+			return 0;
+		store(&node->push[i], to);
 	}
 	return 0;
 }
@@ -230,8 +233,10 @@ static int leave(struct ptm_walk *w)
 			     node->klass < PTM_NODE_MORE, w->err));
 	count_branch(&w->emit->tally, node);
 	w->emit->tally.guessed += node->guessed;
-	if (node->npush > 0 && load(&node->push[node->npush - 1]) == 0)
-		PTM_TRY(find_pushes(w));
+	for (const struct ptm_gen *gen = NULL; gen != w->gen;) {
+		gen = w->gen;
+		PTM_TRY(ptm_walk_pushes(w, w->at));
+	}
 	node = node_at(w, w->at);
 	for (unsigned i = 0; i < node->npush; i++)
 		push(w, load(&node->push[i]));
@@ -255,18 +260,31 @@ static int leave_prefix(struct ptm_walk *w, const struct ptm_prefix *prefix)
 	return 0;
 }
 
-/* The node at @ip, by way of the id that a node keeps of it. */
+int ptm_walk_next(struct ptm_walk *w, uint32_t id, bool taken, uint32_t *next)
+{
+	const struct ptm_gen *gen = w->gen;
+	struct ptm_node *node = node_at(w, id);
+	_Atomic uint32_t *slot = taken ? &node->taken : &node->fall;
+
+	*next = load(slot);
+	if (*next != 0)
+		return 0;
+	PTM_TRY(find(w, taken ? node->target : node->next, (enum ptm_mode)node->mode, next));
+	if (gen == w->gen)
+		store(slot, *next);
+	return 0;
+}
+
+int ptm_walk_find(struct ptm_walk *w, uint64_t ip, uint32_t *id)
+{
+	return find(w, ip, w->mode, id);
+}
+
 static int follow(struct ptm_walk *w, bool taken)
 {
-	struct ptm_node *node = node_at(w, w->at);
-	uint32_t id = load(taken ? &node->taken : &node->fall);
-	const struct ptm_gen *gen = w->gen;
+	uint32_t id;
 
-	if (id == 0) {
-		PTM_TRY(find(w, taken ? node->target : node->next, w->mode, &id));
-		if (gen == w->gen)
-			store(taken ? &node->taken : &node->fall, id);
-	}
+	PTM_TRY(ptm_walk_next(w, w->at, taken, &id));
 	w->at = id;
 	return 0;
 }
@@ -423,7 +441,7 @@ static int look_ahead(struct ptm_walk *w, const struct ptm_stop *stop, unsigned 
 	*found = false;
 	w->probe = w->at;
 	for (;;) {
-		struct ptm_node *node = node_at(w, w->probe);
+		const struct ptm_node *node = node_at(w, w->probe);
 		uint32_t id;
 
 		if (ptm_node_prefix(node, w->space, stop, &prefix)) {
@@ -433,9 +451,7 @@ static int look_ahead(struct ptm_walk *w, const struct ptm_stop *stop, unsigned 
 		n += node->n;
 		if (node->klass != PTM_NODE_MORE || n > PTM_RUNAWAY)
 			return 0;
-		id = load(&node->taken);
-		if (id == 0)
-			PTM_TRY(find(w, node->target, w->mode, &id));
+		PTM_TRY(ptm_walk_next(w, w->probe, true, &id));
 		w->probe = id;
 		*before += 1;
 	}

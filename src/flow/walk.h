@@ -24,7 +24,7 @@
 #define PTM_RUNAWAY (1u << 18)
 
 #define PTM_STACK 64u /* return addresses (SDM vol. 3, ch. Intel PT, "RET Compression") */
-#define PTM_FRONT 1024u
+#define PTM_FRONT 4096u
 
 struct ptm_walk {
 	struct ptm_cache *cache;
@@ -45,6 +45,8 @@ struct ptm_walk {
 	uint64_t passed;   /* address of the last instruction that ptm_walk_until() counted */
 	uint32_t stack[PTM_STACK]; /* a ring: ids of nodes to return to */
 	unsigned top, depth;
+	enum ptm_mode stack_mode; /* of the last goto */
+	bool mixed;               /* the stack may hold nodes of several modes */
 
 	/* After PTM_LOST. */
 	enum ptm_gap gap;
@@ -80,6 +82,15 @@ int ptm_walk_bits(struct ptm_walk *w);
 
 /* To the next indirect branch, uncompressed return or far transfer, and along it to @ip. */
 int ptm_walk_tip(struct ptm_walk *w, uint64_t ip);
+
+/* Ids of neighbours of the node @id, found if nobody was there: behind a conditional branch or a
+ * run that goes on; and of all return addresses that it pushes, which are then in its push[].
+ * Either may turn to a new generation, and then w->gen is another and @id means nothing any more.
+ */
+int ptm_walk_next(struct ptm_walk *w, uint32_t id, bool taken, uint32_t *next);
+int ptm_walk_pushes(struct ptm_walk *w, uint32_t id);
+/* The id of the node at @ip, likewise. */
+int ptm_walk_find(struct ptm_walk *w, uint64_t ip, uint32_t *id);
 
 /* To where @stop says, if the flow gets there before it needs a packet; then `*found`.  If it does
  * not, nothing is counted. */

@@ -18,7 +18,7 @@ THIRD_PARTY = {
     "hwloc": (r"hwloc(/.*)?\.h|hwloc/.*", {"os"}),
     "zstd": (r"zstd\w*\.h|zdict\.h", {"os"}),
     "json-c": (r"json-c/.*|json\.h|json_\w+\.h", {"os"}),
-    "xxhash": (r"xxhash\.h|xxh3\.h", {"os", "image"}),
+    "xxhash": (r"xxhash\.h|xxh3\.h", {"os", "image", "flow"}),
     "liburcu": (r"urcu[\w-]*\.h|urcu/.*", {"os"}),
 }
 LIBC = set("""

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * turbo.c - the fast path.
+ *
+ * First a stretch of packets becomes symbols: a TIP needs only its packet to be resolved to a node,
+ * not the walk.  Then each symbol is one look-up of an edge.  Nothing is committed before the end
+ * of the stretch: whatever is out of the ordinary (an error, a deferred TIP, a generation that is
+ * full) gives it up, and the engine takes the same packets one by one.  So this path decides
+ * nothing that the exact one has not decided before.
+ */
+#include "flow/turbo.h"
+
+#include "base/bytes.h"
+
+#include <string.h>
+
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* Steps that a stretch may take more than it has symbols, a symbol: edges end early. */
+#define STEPS_A_SYMBOL 8u
+
+void ptm_turbo_init(struct ptm_turbo *t)
+{
+	memset(t, 0, sizeof(*t));
+	t->power[0] = 1;
+	for (unsigned i = 1; i <= PTM_EDGE_INSNS; i++)
+		t->power[i] = t->power[i - 1] * PTM_DIGEST_K;
+}
+
+/* By IPBytes: bytes of the address, the bits of last-IP that it replaces, and how far to shift up
+ * and down again to extend its sign. */
+static const uint8_t ip_bytes[8] = {0, 2, 4, 6, 6, 0, 8, 0};
+static const uint64_t ip_mask[8] = {0, 0xffff,     0xffffffff, UINT64_MAX, 0xffffffffffff,
+				    0, UINT64_MAX, 0};
+static const uint8_t ip_extend[8] = {0, 0, 0, 16, 0, 0, 0, 0};
+
+/* Bits that wait to become a symbol, the oldest on top. */
+struct gather {
+	uint64_t bits;
+	unsigned n;
+};
+
+static inline void put(struct ptm_stretch *s, const struct gather *g, uint32_t target)
+{
+	s->items[s->n].sym = PTM_SYM(g->bits & ((UINT64_C(1) << g->n) - 1), g->n, target != 0);
+	s->items[s->n++].target = target;
+}
+
+static inline void add_bits(struct ptm_stretch *s, struct gather *g, uint64_t bits, unsigned n)
+{
+	g->bits = g->bits << n | bits;
+	g->n += n;
+	while (g->n > PTM_EDGE_BITS) {
+		struct gather first = {g->bits >> (g->n - PTM_EDGE_BITS), PTM_EDGE_BITS};
+
+		put(s, &first, 0);
+		g->n -= PTM_EDGE_BITS;
+	}
+}
+
+/* A TIP of whose target no TNT and no walk is needed.  Returns its size, or 0. */
+static inline unsigned take_tip(struct ptm_stretch *s, struct ptm_walk *w, struct gather *g,
+				const uint8_t *p)
+{
+	const unsigned kind = p[0] >> 5;
+	const uint64_t raw = ptm_load_le64(p + 1), mask = ip_mask[kind];
+	const uint64_t value = (uint64_t)((int64_t)(raw << ip_extend[kind]) >> ip_extend[kind]);
+	const uint64_t ip = (value & mask) | (s->last_ip & ~mask);
+	uint32_t id;
+
+	if (UNLIKELY(mask == 0) || UNLIKELY(ptm_walk_find(w, ip, &id) < 0))
+		return 0;
+	s->last_ip = ip;
+	put(s, g, PTM_STATE(id));
+	g->n = 0;
+	return 1u + ip_bytes[kind];
+}
+
+/* Packets behind the escape 02.  Returns the size, or 0. */
+static unsigned take_escaped(struct ptm_stretch *s, struct gather *g, const uint8_t *p)
+{
+	uint64_t raw;
+	unsigned n;
+
+	if (p[1] == 0x73 && !s->odd_time) /* TMA */
+		return 7;
+	if (p[1] != 0xa3)
+		return 0;
+	raw = ptm_load_le(p + 2, 6);
+	if (raw <= 1)
+		return 0;
+	n = 63u - (unsigned)__builtin_clzll(raw);
+	add_bits(s, g, raw ^ UINT64_C(1) << n, n);
+	s->flow = true;
+	return 8;
+}
+
+/* Time packets.  Returns the size, or 0. */
+static inline unsigned take_time(struct ptm_stretch *s, const uint8_t *p)
+{
+	if ((p[0] & 3) == 3) { /* CYC */
+		unsigned n = 1;
+
+		if ((p[0] & 4) == 0)
+			return 1;
+		if (s->odd_time)
+			return 0;
+		while ((p[n] & 1) != 0 && n < 8)
+			n++;
+		return n < 8 ? n + 1 : 0; /* longer ones may not fit into 64 bits */
+	}
+	if (p[0] == 0x59) /* MTC */
+		return 2;
+	if (p[0] != 0x19)
+		return 0;
+	s->has_tsc = true;
+	s->tsc = ptm_load_le(p + 1, 7);
+	return 8;
+}
+
+static inline unsigned take_packet(struct ptm_stretch *s, struct ptm_walk *w, struct gather *g,
+				   const uint8_t *p)
+{
+	const unsigned b = p[0];
+
+	if ((b & 1) == 0) {
+		unsigned n;
+
+		if (b == 2)
+			return take_escaped(s, g, p);
+		if (b == 0) {
+			s->pads++;
+			return 1;
+		}
+		n = 30u - (unsigned)__builtin_clz(b);
+		add_bits(s, g, b >> 1 & ((1u << n) - 1), n);
+		s->flow = true;
+		return 1;
+	}
+	if ((b & 31) == 0x0d) {
+		s->flow = true;
+		return take_tip(s, w, g, p);
+	}
+	return take_time(s, p);
+}
+
+/* Turn packets into symbols, up to the first that is not simple.  A whole packet can be read
+ * before @lx->end - PTM_PKT_MAX_SIZE. */
+static void lex(struct ptm_stretch *s, struct ptm_walk *w, const struct ptm_lexer *lx)
+{
+	const ptrdiff_t room = lx->end - lx->pos - PTM_PKT_MAX_SIZE;
+	const uint8_t *p = lx->pos, *end = room > 0 ? lx->pos + room : lx->pos;
+	struct gather g = {0, 0};
+
+	s->last_ip = lx->last_ip;
+	s->pads = 0;
+	s->flow = false;
+	s->has_tsc = false;
+	s->n = 0;
+	/* A long TNT makes up to four symbols, what is left one more. */
+	while (p < end && s->n < PTM_TURBO_ITEMS - 5) {
+		unsigned size = take_packet(s, w, &g, p);
+
+		if (UNLIKELY(size == 0))
+			break;
+		p += size;
+	}
+	if (g.n > 0)
+		put(s, &g, 0);
+	s->end = p;
+}
+
+/* An edge on its way over the nodes. */
+struct build {
+	struct ptm_walk *w;
+	uint32_t id; /* of the node where it stands */
+	uint32_t bits;
+	unsigned nbits;
+	bool tip;
+	uint32_t n; /* instructions */
+	uint64_t b;
+	uint32_t push[PTM_EDGE_PUSH + PTM_NODE_PUSH + 1];
+	unsigned npush;
+	uint32_t flags;
+};
+
+enum { GO_ON, END_BEFORE, END_BEHIND, IRREGULAR };
+
+/* What the last instruction of @node does here, its bit or TIP being taken. */
+static int decide(struct build *e, const struct ptm_node *node, bool *taken)
+{
+	const bool bit = e->nbits > 0 && (e->bits >> (e->nbits - 1) & 1);
+
+	*taken = bit || node->klass == PTM_NODE_MORE;
+	if (e->nbits == 0 && !e->tip)
+		return END_BEFORE;
+	if (node->klass == PTM_NODE_MORE)
+		return GO_ON;
+	if (node->klass == PTM_INSN_COND) {
+		if (e->nbits == 0)
+			return IRREGULAR;
+		e->nbits--;
+		return GO_ON;
+	}
+	if (node->klass > PTM_NODE_MORE || (e->nbits > 0 && !bit))
+		return IRREGULAR;
+	if (e->nbits > 0) {
+		if (node->klass != PTM_INSN_RET)
+			return IRREGULAR;
+		e->nbits--;
+		e->flags |= PTM_EDGE_POP;
+	} else {
+		e->tip = false;
+		if (node->klass == PTM_INSN_RET)
+			e->flags |= PTM_EDGE_DROP;
+	}
+	return END_BEHIND;
+}
+
+/* Take one node into the edge. */
+static int extend(struct build *e)
+{
+	struct ptm_node *node = &e->w->nodes[e->id];
+	const struct ptm_gen *gen = e->w->gen;
+	const struct build before = *e;
+	bool taken;
+	int how = decide(e, node, &taken);
+
+	if (how == END_BEFORE || how == IRREGULAR)
+		return how;
+	if (ptm_walk_pushes(e->w, e->id) < 0 || gen != e->w->gen)
+		return IRREGULAR;
+	e->b = e->b * e->w->power[node->n] + node->b;
+	e->n += node->n;
+	for (unsigned i = 0; i < node->npush; i++)
+		e->push[e->npush++] = atomic_load_explicit(&node->push[i], memory_order_acquire);
+	if (how == GO_ON && (ptm_walk_next(e->w, e->id, taken, &e->id) < 0 || gen != e->w->gen))
+		return IRREGULAR;
+	if ((e->flags & (PTM_EDGE_POP | PTM_EDGE_DROP)) != 0 && e->npush > 0) {
+		const bool by_bit = (e->flags & PTM_EDGE_POP) != 0;
+
+		/* It returns from a call of its own. */
+		e->id = e->push[--e->npush];
+		e->flags = 0;
+		how = by_bit ? GO_ON : END_BEHIND;
+		if (by_bit && e->w->nodes[e->id].mode != node->mode)
+			return IRREGULAR;
+	}
+	if (e->n > PTM_EDGE_INSNS || e->npush > PTM_EDGE_PUSH) {
+		*e = before;
+		return e->n == 0 ? IRREGULAR : END_BEFORE;
+	}
+	return how;
+}
+
+/* Make the edge from @state over @sym.  False if there is none. */
+static bool build(struct ptm_walk *w, uint32_t state, uint32_t sym, struct ptm_edge *edge)
+{
+	const unsigned nbits = 30u - (unsigned)__builtin_clz(sym);
+	struct build e = {.w = w,
+			  .id = PTM_STATE_ID(state),
+			  .bits = sym >> 1 & ((1u << nbits) - 1),
+			  .nbits = nbits,
+			  .tip = sym & 1};
+	uint32_t rest = 0;
+	int how;
+
+	do
+		how = extend(&e);
+	while (how == GO_ON);
+	if (how == IRREGULAR)
+		return false;
+	if (e.nbits > 0 || e.tip)
+		rest = PTM_SYM(e.bits & ((1u << e.nbits) - 1), e.nbits, e.tip);
+	atomic_store_explicit(&edge->key, state | (uint64_t)sym << 32, memory_order_relaxed);
+	edge->b = e.b;
+	edge->next = how == END_BEFORE ? PTM_STATE(e.id) : 0;
+	edge->push[0] = e.npush > 0 ? PTM_STATE(e.push[0]) : 0;
+	edge->push[1] = e.npush > 1 ? PTM_STATE(e.push[1]) : 0;
+	edge->packed = e.n | e.npush << 10 | e.flags | rest << 14;
+	return true;
+}
+
+/* The return stack while walking: a ring of twice the entries, so that what is stored beyond the
+ * top hides nothing. */
+#define RING (2 * PTM_STACK)
+
+struct lane {
+	uint32_t state;
+	uint32_t top, floor; /* the entries are top, top - 1, ..., floor + 1 */
+	uint64_t n, b;       /* digest of what was walked */
+	uint32_t ring[RING];
+};
+
+static void load_lane(struct lane *lane, const struct ptm_walk *w)
+{
+	lane->state = PTM_STATE(w->at);
+	lane->floor = 0;
+	lane->top = w->depth;
+	lane->n = lane->b = 0;
+	for (unsigned i = 0; i < w->depth; i++)
+		lane->ring[w->depth - i] = PTM_STATE(w->stack[(w->top - i) % PTM_STACK]);
+}
+
+static uint64_t power_of(uint64_t n)
+{
+	uint64_t p = 1, k = PTM_DIGEST_K;
+
+	for (; n > 0; n >>= 1, k *= k)
+		p *= (n & 1) != 0 ? k : 1;
+	return p;
+}
+
+static int store_lane(const struct lane *lane, struct ptm_walk *w)
+{
+	const struct ptm_digest digest = {lane->n, power_of(lane->n), lane->b};
+
+	w->at = PTM_STATE_ID(lane->state);
+	memset(w->stack, 0, sizeof(w->stack));
+	w->depth = lane->top - lane->floor;
+	w->top = w->depth % PTM_STACK;
+	for (unsigned i = 1; i <= w->depth; i++)
+		w->stack[i % PTM_STACK] = PTM_STATE_ID(lane->ring[(lane->floor + i) % RING]);
+	w->free_run = 0;
+	ptm_digest_append(&w->emit->part, &digest);
+	*(w->emit->uncertain ? &w->emit->tally.resynced : &w->emit->tally.insns) += lane->n;
+	return 1;
+}
+
+/* The edge was not in its first slot.  NULL: there is none. */
+static __attribute__((noinline)) const struct ptm_edge *
+other_slot(struct ptm_turbo *t, struct ptm_walk *w, uint32_t state, uint32_t sym)
+{
+	const struct ptm_gen *gen = w->gen;
+	const struct ptm_edge *e =
+		ptm_edges_find(ptm_gen_edges(w->gen), state | (uint64_t)sym << 32);
+
+	if (e != NULL)
+		return e;
+	if (!build(w, state, sym, &t->built) || gen != w->gen)
+		return NULL;
+	t->edges_built++;
+	ptm_gen_add_edge(w->gen, &t->built);
+	return &t->built;
+}
+
+/* Walk over the symbols of the stretch.  False: something is irregular. */
+static bool walk(struct ptm_turbo *t, struct ptm_walk *w, struct lane *lane)
+{
+	const struct ptm_item *item = t->stretch.items, *end = item + t->stretch.n;
+	const struct ptm_edges *edges = ptm_gen_edges(w->gen);
+	uint32_t steps = t->stretch.n * STEPS_A_SYMBOL + 64;
+	uint32_t sym = item->sym, state = lane->state, top = lane->top, floor = lane->floor;
+	uint64_t n = 0, b = 0;
+
+	while (item < end) {
+		const struct ptm_edge *e = ptm_edges_at(edges, state, sym);
+		uint32_t packed, rest, next;
+
+		if (UNLIKELY(atomic_load_explicit(&e->key, memory_order_acquire) !=
+			     (state | (uint64_t)sym << 32))) {
+			e = other_slot(t, w, state, sym);
+			if (e == NULL)
+				return false;
+			edges = ptm_gen_edges(w->gen);
+		}
+		if (UNLIKELY(--steps == 0))
+			return false;
+		packed = e->packed;
+		rest = PTM_EDGE_REST(packed);
+		b = b * t->power[PTM_EDGE_N(packed)] + e->b;
+		n += PTM_EDGE_N(packed);
+		next = e->next != 0 ? e->next : item->target;
+		if ((packed & PTM_EDGE_POP) != 0) {
+			if (UNLIKELY(top == floor))
+				return false;
+			next = lane->ring[top-- % RING];
+		}
+		top -= (packed & PTM_EDGE_DROP) != 0 && top != floor;
+		lane->ring[(top + 1) % RING] = e->push[0];
+		lane->ring[(top + 2) % RING] = e->push[1];
+		top += PTM_EDGE_NPUSH(packed);
+		floor = (int32_t)(top - floor) > (int32_t)PTM_STACK ? top - PTM_STACK : floor;
+		state = next;
+		item += rest == 0;
+		sym = rest != 0 ? rest : item->sym;
+	}
+	lane->state = state;
+	lane->top = top;
+	lane->floor = floor;
+	lane->n = n;
+	lane->b = b;
+	return true;
+}
+
+int ptm_turbo_run(struct ptm_turbo *t, struct ptm_walk *w, struct ptm_lexer *lx)
+{
+	const struct ptm_gen *gen = w->gen;
+	struct ptm_stretch *s = &t->stretch;
+	struct lane lane;
+
+	s->odd_time = t->odd_time;
+	lex(s, w, lx);
+	if (gen != w->gen)
+		return 0;
+	s->items[s->n].sym = 0; /* is read, not used */
+	load_lane(&lane, w);
+	if (!walk(t, w, &lane) || gen != w->gen)
+		return 0;
+	lx->pos = s->end;
+	lx->last_ip = s->last_ip;
+	return store_lane(&lane, w);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * turbo.h - the fast path: stretches of TNT, TIP and time packets, by edges.
+ */
+#ifndef PTM_FLOW_TURBO_H
+#define PTM_FLOW_TURBO_H
+
+#include "fmt/pt_packet.h"
+#include "flow/walk.h"
+
+#define PTM_TURBO_ITEMS 1024u
+
+/* Bits, and where the TIP behind them leads: up to PTM_EDGE_BITS branches and a TIP at a time. */
+struct ptm_item {
+	uint32_t sym;    /* PTM_SYM() */
+	uint32_t target; /* state; 0 without a TIP */
+};
+
+/* What a stretch of packets is made of. */
+struct ptm_stretch {
+	const uint8_t *end; /* behind its last packet */
+	uint64_t last_ip;
+	uint64_t pads; /* bytes */
+	bool odd_time; /* as in struct ptm_turbo */
+	bool flow;     /* it has packets other than PAD and time */
+	bool has_tsc;
+	uint64_t tsc; /* of the last TSC packet */
+	unsigned n;
+	struct ptm_item items[PTM_TURBO_ITEMS];
+};
+
+/* Room for the fast path; one an engine. */
+struct ptm_turbo {
+	struct ptm_stretch stretch;
+	uint64_t power[PTM_EDGE_INSNS + 1]; /* of PTM_DIGEST_K */
+	struct ptm_edge built;
+	bool odd_time; /* the CPU has errata of long CYC and of TMA: they are not simple */
+	uint64_t edges_found, edges_built; /* how often an edge was there already, or not */
+};
+
+void ptm_turbo_init(struct ptm_turbo *t);
+
+/* Take packets from @lx on, as far as they are simple, with a walk that is on and has no bits
+ * pending.  Returns 1 if all is done: @lx and @w have moved, t->stretch tells over what; 0 if
+ * something in the stretch needs a closer look: nothing has moved, and it goes up to
+ * t->stretch.end; or -PTM_E_*. */
+int ptm_turbo_run(struct ptm_turbo *t, struct ptm_walk *w, struct ptm_lexer *lx);
+
+#endif
