@@ -8,6 +8,7 @@
  */
 #include "flow_diff.h"
 
+#include "flow_order.h"
 #include "fmt/pt_packet.h"
 
 #include <stdlib.h>
@@ -26,8 +27,16 @@ const char *const flow_reason_names[FLOW_REASONS] = {
 	[FLOW_BITS_AND_OVF] = "TNT bits before an overflow",
 	[FLOW_POWER_AND_OVF] = "a power event before an overflow",
 	[FLOW_STOPS] = "libipt stops at a packet out of place",
-	[FLOW_PIP] = "a PIP or VMCS packet without its instruction",
+	[FLOW_PIP] = "a PIP, VMCS or PTW packet without its instruction",
 	[FLOW_FUP_MISSED] = "a FUP that the flow does not come to",
+	[FLOW_FUP_LAST] = "the run up to a FUP that is the frame's last packet",
+	[FLOW_LENGTH] = "bytes that were not meant as code",
+	[FLOW_ORDER] = "packets in an order that no CPU writes",
+	[FLOW_TRUNCATED] = "addresses in code of 16 or 32 bits",
+	[FLOW_MODE] = "no MODE.Exec before an overflow in PSB+",
+	[FLOW_CR3_PGD] = "PIP and TIP.PGD at one MOV CR3",
+	[FLOW_NOT_TAKEN] = "a bit for not taken at a RET",
+	[FLOW_PTW] = "a PTW whose FUP names no PTWRITE",
 	[FLOW_UNEXPLAINED] = "UNEXPLAINED",
 };
 
@@ -45,9 +54,11 @@ struct model {
 		*last;   /* of the instructions that both have; NULL: not the program's */
 	uint64_t target; /* the address that the stack had for it, if it is a RET */
 	bool empty;
-	bool overflow; /* one was seen */
-	bool has_to;   /* the last event but the present one was `disabled`, */
-	uint64_t to;   /* ... and told this address */
+	bool known;     /* there was an instruction */
+	bool overflow;  /* one was seen */
+	bool stray_ptw; /* a PTW was told at another instruction than PTWRITE */
+	bool has_to;    /* the last event but the present one was `disabled`, */
+	uint64_t to;    /* ... and told this address */
 };
 
 /* Instructions are sorted by region, then address. */
@@ -77,6 +88,7 @@ static void execute(struct model *m, uint64_t ip)
 {
 	const struct flow_insn *insn = m->last = find(m->prog, ip);
 
+	m->known = true;
 	if (insn == NULL)
 		return;
 	if (insn->op == FLOW_CALL_INDIRECT ||
@@ -99,6 +111,16 @@ static struct token next_token(struct flow_cursor *c)
 	struct token t;
 
 	t.there = flow_next(c, &t.ip, &t.ev);
+	return t;
+}
+
+static struct token next_event(struct flow_cursor *c)
+{
+	struct token t;
+
+	do
+		t = next_token(c);
+	while (t.there && t.ev == NULL);
 	return t;
 }
 
@@ -189,9 +211,27 @@ static bool comes_to(const struct flow_pair *pair, uint64_t ip, uint64_t to, uns
 	return false;
 }
 
+/* Is there a TIP with @ip, not far from @offset of the trace? */
+static bool has_tip_near(const struct flow_pair *pair, uint64_t frame, uint64_t offset, uint64_t ip)
+{
+	struct ptm_lexer lx;
+	struct ptm_pkt pkt;
+
+	ptm_lexer_init(&lx, pair->trace + frame, pair->len - (size_t)frame);
+	while (ptm_lex_next(&lx, &pkt) == PTM_LEX_OK) {
+		const uint64_t end = (uint64_t)(lx.pos - pair->trace);
+
+		if (pkt.kind == PTM_PKT_TIP && pkt.ip == ip && end + 32 > offset &&
+		    end < offset + 32)
+			return true;
+	}
+	return false;
+}
+
 /* Packets of a damaged frame that do not belong where they are. */
 static enum flow_reason explain_packets(const struct flow_pair *pair, size_t frame,
-					const struct token *a, const struct token *b)
+					const struct token *a, const struct token *b,
+					const struct token *behind)
 {
 	const uint64_t begin = pair->ipt->frames.v[frame].offset;
 	const bool a_insn = a->there && a->ev == NULL;
@@ -203,19 +243,48 @@ static enum flow_reason explain_packets(const struct flow_pair *pair, size_t fra
 			      b->ev->kind == PTM_EV_PAGING ? PTM_BINDS_MOV_CR3 : PTM_BINDS_VMENTRY))
 			return FLOW_PIP;
 	}
+	if (is_gap(a) && a->ev->arg == PTM_GAP_RETCOMP && b->there && behind->there &&
+	    behind->ev == NULL) {
+		if (has_tip_near(pair, begin, a->ev->offset, behind->ip))
+			return FLOW_NOT_TAKEN;
+	}
 	if (is_gap(a) && (a->ev->arg == PTM_GAP_MISMATCH || a->ev->arg == PTM_GAP_CONFIG ||
 			  a->ev->arg == PTM_GAP_BAD_PACKET || a->ev->arg == PTM_GAP_TRUNCATED))
 		return FLOW_STOPS;
+	if (!a->there && b->there && b->ev == NULL) {
+		around = look_around(pair, begin,
+				     frame + 1 < pair->ipt->frames.n
+					     ? pair->ipt->frames.v[frame + 1].offset
+					     : pair->len);
+		if (around.before.kind == PTM_PKT_FUP && comes_to(pair, b->ip, around.before.ip, 0))
+			return FLOW_FUP_LAST;
+	}
 	if (a_insn && is_gap(b) && b->ev->arg == PTM_GAP_MISMATCH) {
 		around = look_around(pair, begin, b->ev->offset);
-		if (around.at.size > 0 && around.at.kind == PTM_PKT_FUP &&
-		    !comes_to(pair, a->ip, around.at.ip, 0))
+		if (around.at.kind == PTM_PKT_FUP && !comes_to(pair, a->ip, around.at.ip, 0))
 			return FLOW_FUP_MISSED;
+		if (around.at.kind == PTM_PKT_PTW && !comes_to(pair, a->ip, 0, PTM_BINDS_PTWRITE))
+			return FLOW_PIP;
 	}
 	return FLOW_UNEXPLAINED;
 }
 
-static enum flow_reason explain(const struct model *m, const struct token *a, const struct token *b)
+static bool is_return(const struct model *m, const struct token *t)
+{
+	const struct flow_insn *insn = t->there && t->ev == NULL ? find(m->prog, t->ip) : NULL;
+
+	return insn != NULL && insn->op == FLOW_RET;
+}
+
+/* Where the flow stands at @t. */
+static uint64_t address_of(const struct token *t)
+{
+	return t->ev == NULL ? t->ip : (t->ev->flags & PTM_EVF_HAS_IP) != 0 ? t->ev->ip : 0;
+}
+
+/* Why libipt has @a where the other has @b, and @behind next; libipt's next event is @stop. */
+static enum flow_reason explain(const struct model *m, const struct token *a, const struct token *b,
+				const struct token *behind, const struct token *stop)
 {
 	const bool ret = m->last != NULL && m->last->op == FLOW_RET;
 
@@ -223,21 +292,59 @@ static enum flow_reason explain(const struct model *m, const struct token *a, co
 		return FLOW_BOTH_STOP;
 	if (is_gap(a) && a->ev->arg == PTM_GAP_UNSUPPORTED)
 		return FLOW_UNSUPPORTED;
-	if (ret && m->empty && is_gap(b) && b->ev->arg == PTM_GAP_RETCOMP)
+	if (is_return(m, a) && m->n == 0 && is_gap(b) && b->ev->arg == PTM_GAP_RETCOMP)
 		return FLOW_RETURN;
-	if (ret && !m->empty && b->there && b->ev == NULL && b->ip == m->target)
+	if (is_gap(a) && is_return(m, b) && m->n > 0 && behind->there && behind->ev == NULL &&
+	    behind->ip == m->ip[m->top])
 		return FLOW_RETURN;
+	if (ret && !m->empty && b->there && address_of(b) == m->target)
+		return FLOW_RETURN;
+	if (ret && !m->empty && !b->there && is_gap(a) && a->ev->arg == PTM_GAP_SEAM &&
+	    a->ev->to == m->target)
+		return FLOW_RETURN;
+	if (m->stray_ptw)
+		return FLOW_PTW;
+	if (m->last != NULL && m->last->op == FLOW_MOV_CR3 && is_event(a, PTM_EV_DISABLED))
+		return FLOW_CR3_PGD;
+	if (a->there && a->ev == NULL && b->there && b->ev != NULL && !is_gap(b) && is_gap(stop) &&
+	    stop->ev->arg == PTM_GAP_MISMATCH && behind->there && behind->ev == NULL &&
+	    behind->ip == a->ip)
+		return FLOW_STOPS;
+	if (a->there && a->ev == NULL && a->ip != address_of(b) &&
+	    (address_of(b) == (a->ip & 0xffff) || address_of(b) == (a->ip & 0xffffffff)))
+		return FLOW_TRUNCATED;
 	if (is_gap(a) && is_event(b, PTM_EV_DISABLED) && (b->ev->flags & PTM_EVF_HAS_TO) == 0)
 		return FLOW_PGD_BINDS;
 	if (is_event(b, PTM_EV_DISABLED) && (b->ev->flags & PTM_EVF_HAS_TO) != 0)
 		return FLOW_PGD_ARRIVES;
-	if (is_address(a) && is_address(b) && a->ev->kind == b->ev->kind &&
-	    (m->overflow || a->ev->kind == PTM_EV_OVERFLOW))
+	if (is_address(a) && is_address(b) && a->ev->ip != b->ev->ip &&
+	    (m->overflow || is_event(a, PTM_EV_OVERFLOW)))
 		return FLOW_LAST_IP;
-	if (is_gap(a) && is_event(b, PTM_EV_OVERFLOW))
+	if ((is_gap(a) || is_gap(stop)) && is_event(b, PTM_EV_OVERFLOW))
 		return FLOW_BITS_AND_OVF;
+	if (is_gap(a) && a->ev->arg == PTM_GAP_BAD_INSN && m->overflow && !m->known)
+		return FLOW_MODE;
 	if (is_event(a, PTM_EV_OVERFLOW) && is_power(b))
 		return FLOW_POWER_AND_OVF;
+	return FLOW_UNEXPLAINED;
+}
+
+/* What is left. */
+static enum flow_reason explain_rest(const struct flow_pair *pair, size_t frame,
+				     const struct model *m, const struct token *a,
+				     const struct token *b)
+{
+	const struct flow_mark *mark = &pair->ipt->frames.v[frame];
+	uint64_t end = frame + 1 < pair->ipt->frames.n ? mark[1].offset : pair->len;
+	bool garbage = pair->patched || (m->known && m->last == NULL);
+
+	if (b->there && b->ev == NULL && find(m->prog, b->ip) == NULL)
+		garbage = true;
+	if (garbage && ((a->there && a->ev == NULL) || is_gap(a)) &&
+	    ((b->there && b->ev == NULL) || is_gap(b)))
+		return FLOW_LENGTH;
+	if (flow_is_out_of_order(pair->trace + mark->offset, (size_t)(end - mark->offset)))
+		return FLOW_ORDER;
 	return FLOW_UNEXPLAINED;
 }
 
@@ -258,6 +365,8 @@ static void note(struct model *m, const struct token *t)
 		m->n = 0;
 		m->overflow = true;
 	}
+	m->stray_ptw |=
+		is_event(t, PTM_EV_PTWRITE) && m->last != NULL && m->last->op != FLOW_PTWRITE;
 	m->has_to = is_event(t, PTM_EV_DISABLED) && (t->ev->flags & PTM_EVF_HAS_TO) != 0;
 	m->to = m->has_to ? t->ev->to : 0;
 }
@@ -314,9 +423,14 @@ enum flow_reason flow_diff(const struct flow_pair *pair, size_t frame, struct fl
 			equal = FLOW_RESUMED;
 		} else if (!same_token(&a, &b)) {
 			part(pair, frame, &a, &b, parting);
-			reason = explain(&m, &a, &b);
-			return reason != FLOW_UNEXPLAINED ? reason
-							  : explain_packets(pair, frame, &a, &b);
+			struct token behind = next_token(&cb), stop = next_event(&ca);
+
+			reason = explain(&m, &a, &b, &behind, &stop);
+			if (reason == FLOW_UNEXPLAINED)
+				reason = explain_packets(pair, frame, &a, &b, &behind);
+			if (reason == FLOW_UNEXPLAINED)
+				reason = explain_rest(pair, frame, &m, &a, &b);
+			return reason;
 		}
 		if (!a.there || is_gap(&a))
 			return equal;

@@ -21,8 +21,16 @@ enum flow_reason {
 	FLOW_BITS_AND_OVF, /* bits whose TIP an OVF swallowed */
 	FLOW_POWER_AND_OVF, /* power events whose FUP an OVF swallowed */
 	FLOW_STOPS,         /* it ends the frame at a packet out of place; the other goes on */
-	FLOW_PIP,           /* a PIP or VMCS packet without its instruction: it walks on for one */
-	FLOW_FUP_MISSED,    /* a FUP that the flow does not come to: it goes on with later bits */
+	FLOW_PIP, /* a PIP, VMCS or PTW packet without its instruction: it walks on for one */
+	FLOW_FUP_MISSED, /* a FUP that the flow does not come to: it goes on with later bits */
+	FLOW_FUP_LAST,   /* a FUP at the end: it does not count the run up to there */
+	FLOW_LENGTH,     /* bytes that were never meant as code: instructions of other lengths */
+	FLOW_ORDER,      /* packets in an order that no CPU writes (flow_order.h) */
+	FLOW_TRUNCATED,  /* it does not cut addresses to 16 or 32 bits */
+	FLOW_MODE,       /* PSB+ cut short by an OVF, before MODE.Exec: code of no known size */
+	FLOW_CR3_PGD,    /* TIP.PGD behind PIP: it binds both to the same MOV CR3 */
+	FLOW_NOT_TAKEN,  /* a bit for not taken at a RET, and a TIP behind it: a deferred one? */
+	FLOW_PTW,        /* a PTW whose FUP names no PTWRITE: may an event be there, too? */
 	FLOW_UNEXPLAINED,
 	FLOW_REASONS
 };
@@ -41,6 +49,7 @@ struct flow_pair {
 	const uint8_t *trace;
 	size_t len;
 	const struct ptm_space *space;
+	bool patched; /* bytes of the code were changed */
 	const struct flow_result *ipt, *other;
 };
 

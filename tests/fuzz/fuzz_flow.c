@@ -24,7 +24,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* The first is libipt, which the others are compared with. */
-static const struct ptm_engine_ops *const engines[] = {&ptm_engine_ipt};
+static const struct ptm_engine_ops *const engines[] = {&ptm_engine_ipt, &ptm_engine_fast};
 
 #define ENGINES (sizeof(engines) / sizeof(engines[0]))
 #define PAGE    4096u
@@ -39,6 +39,7 @@ struct fuzz_case {
 	struct flow_prog prog;
 	struct flow_truth truth;
 	struct ptm_space *space;
+	bool patched; /* bytes of the code were changed */
 	struct flow_result whole[ENGINES], cut[ENGINES], ip;
 };
 
@@ -236,8 +237,13 @@ static void check_sound(void)
 static void compare(size_t e)
 {
 	const struct flow_result *ipt = &fc.cut[0], *other = &fc.cut[e];
-	const struct flow_pair pair = {&fc.prog, fc.truth.trace.v, fc.truth.trace.n, fc.space, ipt,
-				       other};
+	const struct flow_pair pair = {.prog = &fc.prog,
+				       .trace = fc.truth.trace.v,
+				       .len = fc.truth.trace.n,
+				       .space = fc.space,
+				       .patched = fc.patched,
+				       .ipt = ipt,
+				       .other = other};
 
 	if (ipt->frames.n != other->frames.n)
 		fail(engines[e]->name, "another number of frames");
@@ -283,6 +289,7 @@ static void damage_code(struct flow_rand *r)
 		map_code(i, flow_pick(r, region->n / PAGE + 1));
 		return;
 	}
+	fc.patched = true;
 	for (unsigned n = 1 + flow_pick(r, 8); n > 0; n--)
 		region->code[flow_rand_u64(r) % region->n] = (uint8_t)flow_rand_u64(r);
 	map_code(fc.prog.nregions, 0);
@@ -295,6 +302,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	fc.input = data;
 	fc.size = size;
+	fc.patched = false;
 	flow_rand_init(&r, data, size);
 	code = flow_one_in(&r, 4);
 	flow_prog_make(&fc.prog, &r);
