@@ -100,6 +100,11 @@ static int end_async(struct ptm_fast *f, const struct ptm_pkt *pkt)
 		PTM_TRY(go_to(f, pkt->ip));
 		PTM_TRY(ptm_fast_mode(f, pkt->ip));
 	}
+	/* They hold from where it went. */
+	for (unsigned i = 0; i < f->nlater && pkt->has_ip; i++) {
+		f->later[i].flags |= PTM_EVF_HAS_IP;
+		f->later[i].ip = pkt->ip;
+	}
 	return ptm_fast_tell_later(f);
 }
 

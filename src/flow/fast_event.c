@@ -188,8 +188,6 @@ static int paging(struct ptm_fast *f, const struct ptm_pkt *pkt)
 	if (!f->async)
 		return bind_to_insn(f, &ev, 1u << (pip ? PTM_BINDS_MOV_CR3 : PTM_BINDS_VMPTRLD));
 	ev.kind = pip ? PTM_EV_ASYNC_PAGING : PTM_EV_ASYNC_VMCS;
-	ev.flags = PTM_EVF_HAS_IP;
-	ev.ip = f->async_ip;
 	return keep(f, &ev);
 }
 
@@ -241,10 +239,21 @@ static int event_trace(struct ptm_fast *f, const struct ptm_pkt *pkt)
 	PTM_TRY(wait_for_fup(f, &ev));
 	if (pkt->fup_follows)
 		return 0;
-	if ((!f->walk.on && !f->enabled) || ptm_fast_peek(f, 0) != PTM_PKT_FUP)
+	if (!f->walk.on && !f->enabled)
 		return ptm_fast_unbind(f);
-	f->fup_shared = true;
-	return 0;
+	switch (ptm_fast_peek(f, 0)) {
+	case PTM_PKT_FUP:
+		f->fup_shared = true;
+		return 0;
+	case PTM_PKT_TIP:
+	case PTM_PKT_TIP_PGD: /* of IRET, a VM entry */
+		for (unsigned i = 0; i < f->nfup_events; i++)
+			PTM_TRY(keep(f, &f->fup_events[i]));
+		f->nfup_events = 0;
+		return 0;
+	default:
+		return ptm_fast_unbind(f);
+	}
 }
 
 /* PEBS via PT, and triggers. */

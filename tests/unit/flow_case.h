@@ -5,7 +5,9 @@
  * Code is hex bytes; `@20` goes on at offset 0x20, and what lies between is filled with INT3.
  * Packets are words (see put_word()) whose addresses are offsets from the base of the code, or
  * absolute behind `=`.  The text is the offsets of the instructions and the events in brackets:
- * name, payload, `@` IP, `>` target.  `3{...}` in packets or text stands for three of them.
+ * name, payload, `@` IP, `>` target.  `~` stands before the first instruction of those that are
+ * less certain because the flow was found again after an error, `/~` before the first that is
+ * certain again.  `3{...}` in packets or text stands for three of them.
  *
  * Every trace is decoded as one segment and cut at every PSB; both must yield the same
  * instructions, events and tally, and the classes of bytes must add up.
@@ -40,6 +42,8 @@ struct flow_case {
 	size_t split;         /* two adjacent mappings, from this offset on the second; 0: one */
 	unsigned mode;        /* bits of the code at psb+: 64 if 0 */
 	struct ptm_cpu cpu;
+	bool resync; /* after an error go on inside the frame, as the default of the program is */
+	bool notnt;  /* recorded without TNT packets */
 };
 
 /* A case; further fields may follow the expected text. */
@@ -66,8 +70,9 @@ struct flow_env {
 struct flow_out {
 	const struct flow_env *env;
 	struct flow_text text;
+	bool uncertain; /* what the text is about at its end */
 	struct ptm_tally tally;
-	struct ptm_digest digest;
+	struct ptm_digest digest, resynced;
 };
 
 /* Append a word, a blank before it. */
@@ -192,6 +197,12 @@ static void put_word(const struct flow_env *env, struct pt_bytes *p, const char 
 		{"commit", "9920"},
 		{"intx", "9921"},
 		{"abort", "9922"},
+		{"stop", "0283"},
+		{"pip", "0243003412000000"},    /* CR3 1234000, root */
+		{"pip.nr", "0243013412000000"}, /* the same in VMX non-root mode */
+		{"vmcs", "02c8cdab000000"},
+		{"bep", "0233"},
+		{"bep.ip", "02b3"},
 	};
 	static const struct {
 		const char *name;
@@ -273,10 +284,11 @@ static void flow_open(struct flow_env *env, const struct ptm_engine_ops *ops,
 	assert_int_equal(ptm_space_seal(env->space, &err), 0);
 	env->stream.images.first = env->space;
 	env->stream.cpu = c->cpu;
-	env->engine =
-		ops->create(&(struct ptm_engine_options){.want = PTM_WANT_STEPS | PTM_WANT_TALLY,
-							 .resync = PTM_RESYNC_PSB},
-			    &err);
+	env->stream.notnt = c->notnt;
+	env->engine = ops->create(
+		&(struct ptm_engine_options){.want = PTM_WANT_STEPS | PTM_WANT_TALLY,
+					     .resync = c->resync ? PTM_RESYNC_IP : PTM_RESYNC_PSB},
+		&err);
 	assert_non_null(env->engine);
 }
 
@@ -308,10 +320,20 @@ static void put_event(struct flow_out *out, const struct ptm_event *ev)
 	case PTM_EV_EXEC_MODE:
 	case PTM_EV_TSX:
 	case PTM_EV_CBR:
+	case PTM_EV_IFLAG:
 		flow_put(&out->text, " %u", ev->arg);
 		break;
 	case PTM_EV_PAGING:
 	case PTM_EV_ASYNC_PAGING:
+		flow_put(&out->text, " %" PRIx64 "%s", ev->value, ev->arg != 0 ? " nr" : "");
+		break;
+	case PTM_EV_CFE:
+	case PTM_EV_EVD:
+	case PTM_EV_BLOCK_BEGIN:
+	case PTM_EV_BLOCK_ITEM:
+	case PTM_EV_TRIGGER:
+		flow_put(&out->text, " %u %" PRIx64, ev->arg, ev->value);
+		break;
 	case PTM_EV_VMCS:
 	case PTM_EV_ASYNC_VMCS:
 	case PTM_EV_MWAIT:
@@ -362,8 +384,13 @@ static int flow_collect(void *ctx, const struct ptm_batch *batch, struct ptm_err
 	for (size_t s = 0; s <= batch->nsteps; s++) {
 		for (; e < batch->nevents && batch->events[e].step == s; e++)
 			put_event(out, &batch->events[e]);
-		if (s < batch->nsteps)
-			put_step(out, &batch->steps[s]);
+		if (s == batch->nsteps)
+			break;
+		if (batch->resynced != out->uncertain)
+			flow_put(&out->text, "%s%s", out->text.n > 0 ? " " : "",
+				 batch->resynced ? "~" : "/~");
+		out->uncertain = batch->resynced;
+		put_step(out, &batch->steps[s]);
 	}
 	assert_int_equal(e, batch->nevents);
 	return 0;
@@ -379,6 +406,7 @@ static void flow_decode(const struct ptm_segment *seg, struct flow_out *out)
 	assert_int_equal(engine->ops->decode(engine, seg, &emit, &err), 0);
 	ptm_tally_add(&out->tally, &emit.tally);
 	ptm_digest_append(&out->digest, &emit.digest);
+	ptm_digest_append(&out->resynced, &emit.resynced);
 }
 
 /* The segments of a trace: cut at every PSB, or one.  The bytes lie in a block of exactly their
@@ -418,13 +446,16 @@ static void flow_run(const struct flow_env *env, const struct pt_bytes *p, struc
 	static struct flow_out other;
 	uint64_t sum = 0;
 
-	*out = (struct flow_out){.env = env, .digest = PTM_DIGEST_EMPTY};
+	*out = (struct flow_out){
+		.env = env, .digest = PTM_DIGEST_EMPTY, .resynced = PTM_DIGEST_EMPTY};
 	other = *out;
 	decode_all(p, false, out);
 	decode_all(p, true, &other);
 	assert_string_equal(out->text.s, other.text.s);
 	assert_int_equal(out->digest.n, other.digest.n);
 	assert_true(out->digest.b == other.digest.b);
+	assert_int_equal(out->resynced.n, other.resynced.n);
+	assert_true(out->resynced.b == other.resynced.b);
 	assert_memory_equal(&out->tally, &other.tally, sizeof(other.tally));
 	for (int i = 0; i < PTM_BYTES_CLASSES; i++)
 		sum += out->tally.bytes[i];
