@@ -22,7 +22,7 @@ static bool in_psbplus(struct order *o, const struct ptm_pkt *pkt)
 		o->on = pkt->has_ip;
 		return true;
 	case PTM_PKT_MODE_EXEC:
-		return true;
+		return (pkt->type & 3) != 3;
 	case PTM_PKT_PSBEND:
 		o->psbplus = false;
 		return true;
@@ -70,7 +70,9 @@ static bool in_flow(struct order *o, const struct ptm_pkt *pkt, const struct ptm
 		return !o->on && (pkt->type & 3) != 3 && behind != NULL &&
 		       behind->kind == PTM_PKT_TIP_PGE;
 	case PTM_PKT_MODE_TSX:
-		return o->on && behind != NULL && behind->kind == PTM_PKT_FUP;
+		/* An abort has a TIP, too; the recorder has none. */
+		return o->on && (pkt->type & 2) == 0 && behind != NULL &&
+		       behind->kind == PTM_PKT_FUP;
 	case PTM_PKT_PTW:
 		return o->on && !o->overflow;
 	case PTM_PKT_EXSTOP:
