@@ -268,8 +268,8 @@ static void map_code(struct ptm_space *space, const struct pt_bytes *code, uint6
 	unlink(path);
 }
 
-static void flow_open(struct flow_env *env, const struct ptm_engine_ops *ops,
-		      const struct flow_case *c)
+static inline void flow_open(struct flow_env *env, const struct ptm_engine_ops *ops,
+			     const struct flow_case *c)
 {
 	static struct pt_bytes code;
 	struct ptm_error err;
@@ -292,7 +292,7 @@ static void flow_open(struct flow_env *env, const struct ptm_engine_ops *ops,
 	assert_non_null(env->engine);
 }
 
-static void flow_close(struct flow_env *env)
+static inline void flow_close(struct flow_env *env)
 {
 	env->engine->ops->destroy(env->engine);
 	ptm_space_destroy(env->space);
@@ -441,7 +441,8 @@ static void decode_all(const struct pt_bytes *p, bool cut, struct flow_out *out)
 }
 
 /* Decode in both ways, check what must hold for any trace, and leave the text in @out. */
-static void flow_run(const struct flow_env *env, const struct pt_bytes *p, struct flow_out *out)
+static inline void flow_run(const struct flow_env *env, const struct pt_bytes *p,
+			    struct flow_out *out)
 {
 	static struct flow_out other;
 	uint64_t sum = 0;

@@ -70,10 +70,12 @@ static void pt_tsc(struct pt_bytes *p, uint8_t tsc)
 }
 
 /* Runs to the system call and is off, then begins again at @later. */
-static void check(const struct ptm_timeline *images, uint8_t later, const char *expected)
+static void check_engine(const struct ptm_engine_ops *ops, const struct ptm_timeline *images,
+			 uint8_t later, const char *expected)
 {
 	struct ptm_stream_context stream = {.images = *images};
-	struct ptm_engine *engine = ptm_engine_ipt.create(&(struct ptm_engine_options){0}, NULL);
+	struct ptm_engine *engine =
+		ops->create(&(struct ptm_engine_options){.want = PTM_WANT_STEPS}, NULL);
 	struct out out = {.code = ptm_code_create(1 << 20, NULL)};
 	static struct ptm_emit emit;
 	struct pt_bytes p = {.n = 0};
@@ -98,6 +100,12 @@ static void check(const struct ptm_timeline *images, uint8_t later, const char *
 	assert_string_equal(out.text, expected);
 	engine->ops->destroy(engine);
 	ptm_code_destroy(out.code);
+}
+
+static void check(const struct ptm_timeline *images, uint8_t later, const char *expected)
+{
+	check_engine(&ptm_engine_ipt, images, later, expected);
+	check_engine(&ptm_engine_fast, images, later, expected);
 }
 
 static void test_switch(void **state)
