@@ -103,9 +103,9 @@ musl-gcc -Os -c "$src/datasets/src/musl_cxx.c" -o musl_cxx.o
 
 step="--backend step"
 noise="--tnt64 --tips mixed --seed 7"
-record calc 0 "$step --timing cyc --tips mixed --psb-period 2048" ./calc
-record sig 3 "$step --timing none --psb-period 1024" ./sig
-record noise 3 "$step --timing mtc $noise --psb-period 1024 --ovf-period 4096 --irq-period 500" ./sig
+record calc 0 "$step --timing cyc --tips mixed --psb-period 2048" "$work/calc"
+record sig 3 "$step --timing none --psb-period 1024" "$work/sig"
+record noise 3 "$step --timing mtc $noise --psb-period 1024 --ovf-period 4096 --irq-period 500" "$work/sig"
 record shapes 0 "--backend qemu --timing tsc --psb-period 2048 --compress" ./shapes
 record everything 0 "--backend qemu --timing cyc --mtc-freq 5 $noise --psb-period 2048 --ovf-period 16384 --irq-period 5000 --compress" ./shapes
 record threads 5 "--backend qemu --timing mtc --tips defer --psb-period 2048" ./threads
