@@ -170,7 +170,7 @@ for signal in TERM:143 INT:130 HUP:129; do
 	shown="ptmill record -- sleep 600, and SIG${signal%%:*}"
 	"$PTMILL" record --backend qemu -o ended -- sleep 600 2>.err &
 	recorder=$!
-	until [ -e ended.tmp-$recorder/streams/tid1.pt ]; do sleep 0.1; done
+	until [ -e ended.tmp-$recorder/streams/tid1.pt ] || ! kill -0 $recorder 2>/dev/null; do sleep 0.1; done
 	sleep 0.3
 	kill -"${signal%%:*}" $recorder
 	wait $recorder
@@ -184,7 +184,7 @@ done
 shown="ptmill record -- sh, which takes SIGTERM"
 "$PTMILL" record --backend qemu -o ended -- sh -c 'trap "exit 7" TERM; echo ready >&2; while :; do sleep 0.1; done' 2>.err &
 recorder=$!
-until grep -q ready .err; do sleep 0.1; done
+until grep -q ready .err || ! kill -0 $recorder 2>/dev/null; do sleep 0.1; done
 kill -TERM $recorder
 wait $recorder
 same "exit code" $? 0
@@ -195,7 +195,7 @@ rm -r ended
 # Killed, it takes the program with it and leaves its temporary directory only.
 "$PTMILL" record --backend qemu -o killed -- sleep 600 2>.err &
 recorder=$!
-until [ -e killed.tmp-$recorder/streams/tid1.pt ]; do sleep 0.1; done
+until [ -e killed.tmp-$recorder/streams/tid1.pt ] || ! kill -0 $recorder 2>/dev/null; do sleep 0.1; done
 program=$(ps -o pid= --ppid $recorder | tr -d ' ')
 kill -KILL $recorder
 wait $recorder 2>/dev/null

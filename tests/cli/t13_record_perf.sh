@@ -78,7 +78,7 @@ sed -i 's/^\[ -n .*/&\ntrap "exit 143" TERM; echo ready >\&2; while [ ! -e done 
 shown="ptmill record --backend perf, and SIGTERM"
 "$PTMILL" record -q --backend perf -o capture -- true 2>.err &
 recorder=$!
-until grep -q ready .err; do sleep 0.1; done
+until grep -q ready .err || ! kill -0 $recorder 2>/dev/null; do sleep 0.1; done
 kill -TERM $recorder
 (sleep 20; touch done) >/dev/null 2>&1 &
 watch=$!
