@@ -1,7 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# make-datasets.sh [--large] [DIR] [NAME...] - record the medium captures (50 to 150 MB of trace each; --large: 0.45 to 1 GB) into DIR.
+# make-datasets.sh [--large] [--seed N] [DIR] [NAME...] - record the medium captures (50 to 150 MB of trace each; --large: 0.45 to 1 GB) into DIR.
+#
+# Another seed (default: 1) makes other inputs of the same kind: a second recording of the same program, to fill caches with.
 #
 # The programs are those of the system: gzip, xz, sqlite3, perl, python3, cc1 (of gcc) and node; what is not installed is left out.
 # Their inputs are made here, the same on every machine.  Each program is run natively and recorded, and both must print the same and
@@ -18,14 +20,24 @@ die() {
 	exit "$1"
 }
 
+usage() {
+	die 64 "usage: make-datasets.sh [--large] [--seed N] [DIR] [NAME...], N from 1 to 999, NAME one of ${names[*]}"
+}
+
 scale=1
-if [ "${1:-}" = --large ]; then
-	scale=10
+seed=1
+while [[ "${1:-}" = -* ]]; do
+	case "$1" in
+	--large) scale=10 ;;
+	--seed)
+		[[ "${2:-}" =~ ^[1-9][0-9]{0,2}$ ]] || usage
+		seed=$2
+		shift
+		;;
+	*) usage ;;
+	esac
 	shift
-fi
-case "${1:-}" in
--*) die 64 "usage: make-datasets.sh [--large] [DIR] [NAME...], NAME one of ${names[*]}" ;;
-esac
+done
 dest=${1:-datasets-made}
 [ $# -eq 0 ] || shift
 [ $# -eq 0 ] || names=("$@")
@@ -61,8 +73,8 @@ program() {
 
 # Words of a skewed distribution, numbers, and now and then a line that was there before.
 make_text() {
-	awk -v lines="$1" 'BEGIN {
-		s = 12345
+	awk -v lines="$1" -v seed="$seed" 'BEGIN {
+		s = 12344 + seed
 		for (i = 0; i < 4096; i++) {
 			w = ""
 			for (k = 2 + i % 9; k > 0; k--) {
@@ -90,7 +102,7 @@ make_sql() {
 	cat <<-END
 		PRAGMA cache_size = -65536;
 		CREATE TABLE item(id INTEGER PRIMARY KEY, grp INTEGER, name TEXT, price REAL);
-		WITH RECURSIVE r(i, s) AS (VALUES(1, 12345) UNION ALL SELECT i + 1, (s * 16807) % 2147483647 FROM r WHERE i < $((12000 * scale)))
+		WITH RECURSIVE r(i, s) AS (VALUES(1, $((12344 + seed))) UNION ALL SELECT i + 1, (s * 16807) % 2147483647 FROM r WHERE i < $((12000 * scale)))
 		  INSERT INTO item SELECT i, s % 997, 'n' || (s % 9973) || '-' || i, (s % 100000) / 100.0 FROM r;
 		CREATE INDEX by_group ON item(grp, price);
 		CREATE INDEX by_name ON item(name);
@@ -160,9 +172,9 @@ make_python() {
 }
 
 make_c() {
-	awk -v n="$1" 'BEGIN {
+	awk -v n="$1" -v seed="$seed" 'BEGIN {
 		print "typedef unsigned long u64; extern u64 out(u64);"
-		s = 4242
+		s = 4241 + seed
 		for (i = 0; i < n; i++) {
 			printf "struct s%d { int a, b; u64 c[%d]; };\n", i, 2 + i % 7
 			printf "static u64 f%d(struct s%d *p, u64 x)\n{\n\tu64 r = x;\n", i, i
@@ -253,7 +265,7 @@ make_one() {
 	cmp -s "$inputs/native" "$inputs/recorded" || die 70 "$name: prints something else when recorded"
 	native=$(cat "$inputs/native.t")
 	recorded=$(cat "$inputs/recorded.t")
-	awk -v name="$name" -v native="$native" -v recorded="$recorded" -v scale="$scale" -v exe="$exe" -v json="$dest/datasets.jsonl" \
+	awk -v name="$name" -v native="$native" -v recorded="$recorded" -v scale="$scale" -v seed="$seed" -v exe="$exe" -v json="$dest/datasets.jsonl" \
 		-v bytes="$(cat "$out"/streams/* | wc -c)" -v streams="$(ls "$out/streams" | wc -l)" '
 		$1 == "instructions" { n += $2 }
 		END {
@@ -261,9 +273,9 @@ make_one() {
 			cpu = b[1] + b[2]
 			printf "%-8s %14.0f %8.2f %9.2f %9.2f %8.1f %9.1f %8.4f\n", name, n, a[1] + a[2], cpu, b[3], n / cpu / 1e6,
 				bytes / 1e6, bytes / n
-			printf "{\"name\": \"%s\", \"program\": \"%s\", \"scale\": %d, \"streams\": %d, \"instructions\": %.0f, " \
+			printf "{\"name\": \"%s\", \"program\": \"%s\", \"scale\": %d, \"seed\": %d, \"streams\": %d, \"instructions\": %.0f, " \
 				"\"native_cpu_s\": %.3f, \"native_wall_s\": %.3f, \"recorded_cpu_s\": %.3f, \"recorded_wall_s\": %.3f, " \
-				"\"trace_bytes\": %.0f}\n", name, exe, scale, streams, n, a[1] + a[2], a[3], cpu, b[3], bytes >>json
+				"\"trace_bytes\": %.0f}\n", name, exe, scale, seed, streams, n, a[1] + a[2], a[3], cpu, b[3], bytes >>json
 		}' "$out"/truth/*
 }
 

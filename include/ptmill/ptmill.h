@@ -4,11 +4,12 @@
  *
  * In the order of need: err.h (every call), session.h (a run over traces), sink.h (where its result
  * goes), iter.h (its result for a program), event.h (what stands between instructions), topo.h
- * (where the workers run), record.h (making traces).
+ * (where the workers run), record.h (making traces), bench.h (how fast it is).
  */
 #ifndef PTMILL_PTMILL_H
 #define PTMILL_PTMILL_H
 
+#include "bench.h"
 #include "err.h"
 #include "event.h"
 #include "iter.h"

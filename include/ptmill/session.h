@@ -64,6 +64,16 @@ enum ptm_resync {
 #define PTM_CACHE_LIMIT_DEFAULT (UINT64_C(128) << 20)
 #define PTM_CACHE_LIMIT_MIN     (UINT64_C(4) << 20)
 
+/* Decoded code, for sessions that follow one another: what the first one found out is there for the
+ * next, also of another recording, if the same files are mapped at the same places.  Opaque. */
+struct ptm_cache;
+
+/* @limit: bytes, at least PTM_CACHE_LIMIT_MIN; 0: PTM_CACHE_LIMIT_DEFAULT.  NULL and @err on
+ * failure. */
+PTM_API struct ptm_cache *ptm_cache_create(uint64_t limit, struct ptm_error *err);
+/* No session that uses it is running.  Accepts NULL. */
+PTM_API void ptm_cache_destroy(struct ptm_cache *cache);
+
 /* Zero-initialise, then set `size`; zero selects the default of every field. */
 struct ptm_config {
 	size_t size;      /* sizeof(struct ptm_config) */
@@ -71,7 +81,9 @@ struct ptm_config {
 	enum ptm_bind bind;
 	enum ptm_engine_kind engine;
 	enum ptm_resync resync;
-	uint64_t cache_limit; /* bytes, at least PTM_CACHE_LIMIT_MIN; 0: the default */
+	uint64_t cache_limit;    /* bytes, at least PTM_CACHE_LIMIT_MIN; 0: the default */
+	struct ptm_cache *cache; /* borrowed while the session runs, instead of one of that many
+				    bytes of its own; NULL: its own */
 	struct ptm_cpu cpu;
 	struct ptm_timing timing;
 	struct ptm_assume_sync assume; /* for the begin of every stream */
@@ -112,9 +124,14 @@ struct ptm_run_stats {
 	uint64_t insns;    /* without those below */
 	uint64_t resynced; /* decoded behind an error, inside a PSB frame (PTM_RESYNC_IP) */
 	uint64_t gaps;
-	uint64_t overflows; /* packets lost by the hardware: how many times */
-	double seconds;     /* wall */
-	double cpu_seconds; /* of the process, during the run */
+	uint64_t overflows;     /* packets lost by the hardware: how many times */
+	double seconds;         /* wall */
+	double cpu_seconds;     /* of the process, during the run; of these: */
+	double prepare_seconds; /* before the workers start: images, digests of files */
+	double claim_seconds;   /* of the workers, dealing out the trace one at a time */
+	double load_seconds;    /* of the workers, reading it */
+	double decode_seconds;  /* of the workers, decoding, and in the sink */
+	double deliver_seconds; /* of the thread that delivers in order */
 };
 
 /* Called by the delivering thread about five times a second: bytes of trace done, bytes in all (0:

@@ -12,7 +12,7 @@
 
 #include <argp.h>
 
-#define CLI_EXIT_DIFFERS 1  /* verify, and a stream is not what was recorded */
+#define CLI_EXIT_DIFFERS 1  /* verify, bench: what should be the same is not */
 #define CLI_EXIT_GAPS    3  /* --strict, and the trace has gaps */
 #define CLI_EXIT_USAGE   64 /* as ptm_err_exit_code(PTM_E_USAGE) */
 #define CLI_EXIT_IO      74 /* as ptm_err_exit_code(PTM_E_IO) */
@@ -25,7 +25,7 @@ struct cli_command {
 };
 
 extern const struct cli_command cli_decode, cli_digest, cli_stat, cli_dump, cli_info, cli_record,
-	cli_verify;
+	cli_verify, cli_bench;
 
 /* Print the causes of an error in one line, outermost first; returns the exit code. */
 int cli_fail(const struct ptm_error *err);

@@ -14,8 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct cli_command *const commands[] = {
-	&cli_decode, &cli_digest, &cli_stat, &cli_dump, &cli_info, &cli_verify, &cli_record};
+static const struct cli_command *const commands[] = {&cli_decode, &cli_digest, &cli_stat,
+						     &cli_dump,   &cli_info,   &cli_verify,
+						     &cli_bench,  &cli_record};
 
 #define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
 

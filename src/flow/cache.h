@@ -19,15 +19,12 @@
 
 #include <stddef.h>
 
-struct ptm_cache;
 struct ptm_gen;
 
-/* @limit: bytes of one generation, half for nodes, half for edges; 0: PTM_CACHE_LIMIT_DEFAULT. NULL
- * and @err on failure.  It may outlive the session that filled it: address spaces are known again
- * by what is mapped in them. */
-struct ptm_cache *ptm_cache_create(uint64_t limit, struct ptm_error *err);
-/* No reader holds anything of it any more. */
-void ptm_cache_destroy(struct ptm_cache *cache);
+/* ptm_cache_create() and ptm_cache_destroy() are public: ptmill/session.h.  The limit is that of
+ * one generation, half for nodes, half for edges.  A cache may outlive the session that filled it:
+ * address spaces are known again by what is mapped in them.  When it is destroyed no reader holds
+ * anything of it any more. */
 
 /* The current generation: borrowed until the caller's next quiescent state. */
 struct ptm_gen *ptm_cache_gen(struct ptm_cache *cache);

@@ -63,6 +63,11 @@ double ptm_cpu_seconds(void)
 	return seconds(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+double ptm_thread_cpu_seconds(void)
+{
+	return seconds(CLOCK_THREAD_CPUTIME_ID);
+}
+
 uint64_t ptm_peak_rss(void)
 {
 	struct rusage usage = {0};

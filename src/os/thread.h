@@ -23,6 +23,9 @@ double ptm_now(void);
 /* CPU seconds of the whole process, user and system. */
 double ptm_cpu_seconds(void);
 
+/* CPU seconds of the calling thread. */
+double ptm_thread_cpu_seconds(void);
+
 /* The most memory that the process has had resident, in bytes. */
 uint64_t ptm_peak_rss(void);
 

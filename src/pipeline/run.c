@@ -24,7 +24,7 @@ struct run {
 	const struct ptm_run_options *options;
 	struct ptm_split *split; /* under the ring's entry lock */
 	struct ptm_ring *ring;
-	struct ptm_cache *cache;     /* shared by the workers' engines */
+	struct ptm_cache *cache;     /* shared by the workers' engines; NULL: they need none */
 	struct ptm_run_stats *stats; /* the deliverer's */
 	atomic_uint pinned;          /* workers count themselves; read after they are joined */
 
@@ -47,13 +47,17 @@ struct worker {
 	struct ptm_job job;
 	struct ptm_job_out *out;
 	uint64_t random;
+	double claiming, loading, decoding; /* CPU seconds; read after the worker is joined */
 };
 
 static int claim(void *ctx, struct ptm_error *err)
 {
 	struct worker *w = (struct worker *)ctx;
+	const double begin = ptm_thread_cpu_seconds();
+	const int status = ptm_split_claim(w->run->split, &w->job, &w->buf, err);
 
-	return ptm_split_claim(w->run->split, &w->job, &w->buf, err);
+	w->claiming += ptm_thread_cpu_seconds() - begin;
+	return status;
 }
 
 static int pass_batch(void *ctx, const struct ptm_batch *batch, struct ptm_error *err)
@@ -86,12 +90,16 @@ static int do_job(struct worker *w, struct ptm_job_result *result)
 {
 	struct run *run = w->run;
 	struct ptm_job *job = &w->job;
+	const double begin = ptm_thread_cpu_seconds();
+	double loaded;
 	int status;
 
 	result->stream = job->stream;
 	result->bytes = job->bytes;
 	result->digest = result->resynced = PTM_DIGEST_EMPTY;
 	PTM_TRY(ptm_split_load(run->split, job, &w->buf, &result->err));
+	loaded = ptm_thread_cpu_seconds();
+	w->loading += loaded - begin;
 	job->seg.cancel = &run->session->cancel;
 	job->seg.stream = &run->session->streams.v[job->stream];
 	result->offset = job->seg.offset;
@@ -105,6 +113,7 @@ static int do_job(struct worker *w, struct ptm_job_result *result)
 	result->tally = w->emit->tally;
 	result->digest = w->emit->digest;
 	result->resynced = w->emit->resynced;
+	w->decoding += ptm_thread_cpu_seconds() - loaded;
 	return status;
 }
 
@@ -290,6 +299,7 @@ static void set_ring(struct ptm_session *session, struct ptm_ring *ring)
 
 static int run_workers(struct run *run, struct worker *workers, unsigned n, struct ptm_error *err)
 {
+	const double begin = ptm_thread_cpu_seconds();
 	unsigned started = 0;
 	int status = 0;
 
@@ -313,8 +323,13 @@ static int run_workers(struct run *run, struct worker *workers, unsigned n, stru
 		ptm_ring_cancel(run->ring);
 		ptm_sources_interrupt(run->session->sources);
 	}
-	for (unsigned i = 0; i < started; i++)
+	for (unsigned i = 0; i < started; i++) {
 		(void)pthread_join(workers[i].thread, NULL);
+		run->stats->claim_seconds += workers[i].claiming;
+		run->stats->load_seconds += workers[i].loading;
+		run->stats->decode_seconds += workers[i].decoding;
+	}
+	run->stats->deliver_seconds = ptm_thread_cpu_seconds() - begin;
 	set_ring(run->session, NULL);
 	return status;
 }
@@ -388,14 +403,17 @@ static int open_shared(struct run *run, struct ptm_error *err)
 		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
 	if (run->sink->ops->raw != NULL || session->config.engine != PTM_ENGINE_FAST)
 		return 0;
-	run->cache = ptm_cache_create(session->config.cache_limit, err);
+	run->cache = session->config.cache;
+	if (run->cache == NULL)
+		run->cache = ptm_cache_create(session->config.cache_limit, err);
 	return run->cache != NULL ? 0 : -PTM_E_NOMEM;
 }
 
 /* ... and after they are joined. */
 static void close_shared(struct run *run)
 {
-	ptm_cache_destroy(run->cache);
+	if (run->cache != run->session->config.cache)
+		ptm_cache_destroy(run->cache);
 	ptm_ring_destroy(run->ring);
 	ptm_split_destroy(run->split);
 }
@@ -426,6 +444,7 @@ int ptm_session_run(struct ptm_session *session, struct ptm_sink *sink,
 			sink->ops->streams(sink, ptm_sources_count(session->sources));
 		status = open_shared(&run, err);
 	}
+	stats->prepare_seconds = ptm_cpu_seconds() - cpu;
 	if (status >= 0)
 		status = run_workers(&run, workers, n, err);
 	close_shared(&run);
