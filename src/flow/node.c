@@ -6,14 +6,13 @@
 
 #include "base/error.h"
 
-#include "image/code.h"
+#include "image/code_map.h"
 
 #include <string.h>
 
 /* Walks the instructions of a run. */
 struct cursor {
-	const struct ptm_space *space;
-	enum ptm_mode mode;
+	struct ptm_code_cursor code;
 	uint64_t ip; /* of the next instruction */
 	struct ptm_insn insn;
 	struct ptm_prefix done;
@@ -23,8 +22,7 @@ static void cursor_init(struct cursor *c, const struct ptm_space *space, uint64_
 			enum ptm_mode mode)
 {
 	memset(c, 0, sizeof(*c));
-	c->space = space;
-	c->mode = mode;
+	ptm_code_cursor_init(&c->code, space, mode);
 	c->ip = ip;
 	c->done.digest = PTM_DIGEST_EMPTY;
 	c->done.next = ip;
@@ -66,7 +64,7 @@ void ptm_node_build(struct ptm_node *node, const struct ptm_space *space, uint64
 	node->guessed = false;
 	node->len = 0;
 	while (c.done.digest.n < PTM_NODE_INSNS) {
-		int len = ptm_code_insn(space, c.ip, mode, &c.insn);
+		int len = ptm_code_read(&c.code, c.ip, &c.insn);
 
 		if (len <= 0) {
 			node->klass = len == 0 ? PTM_NODE_BAD_INSN : PTM_NODE_NO_IMAGE;
@@ -117,7 +115,7 @@ bool ptm_node_prefix(const struct ptm_node *node, const struct ptm_space *space,
 		/* Before the last instruction, not behind it, where the flow is not known. */
 		if (i < node->n || stop->how != PTM_STOP_AT || node->klass >= PTM_NODE_MORE)
 			found = stops(&c, stop);
-		if (found || i == node->n || ptm_code_insn(space, c.ip, c.mode, &c.insn) <= 0)
+		if (found || i == node->n || ptm_code_read(&c.code, c.ip, &c.insn) <= 0)
 			break;
 		take(&c);
 	}

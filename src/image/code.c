@@ -10,6 +10,7 @@
  */
 #include "image/code.h"
 
+#include "image/code_map.h"
 #include "image/insn_guess.h"
 
 #include <stdlib.h>
@@ -184,13 +185,15 @@ static bool reserve(struct ptm_code *code, struct entry *entry, uint32_t want)
 static int extend(struct ptm_code *code, struct entry *entry, uint32_t want)
 {
 	struct ptm_run *run = &entry->run;
+	struct ptm_code_cursor cursor;
 	struct ptm_insn insn;
 	int rc;
 
+	ptm_code_cursor_init(&cursor, run->space, (enum ptm_mode)run->mode);
 	if (!reserve(code, entry, want))
 		return -PTM_E_NOMEM;
 	while (run->n < want && !run->ends) {
-		rc = ptm_code_insn(run->space, run->next, (enum ptm_mode)run->mode, &insn);
+		rc = ptm_code_read(&cursor, run->next, &insn);
 		if (rc <= 0)
 			return rc == 0 ? -PTM_E_FORMAT : rc;
 		entry->ips[run->n] = run->next;

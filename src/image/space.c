@@ -12,6 +12,7 @@
 
 #include "base/bytes.h"
 #include "base/vec.h"
+#include "image/code_map.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -58,6 +59,7 @@ static void free_image(void *node)
 {
 	struct ptm_image *image = node;
 
+	ptm_cells_destroy(image->cells, image->map.len);
 	ptm_map_close(&image->map);
 	free(image);
 }
@@ -173,6 +175,7 @@ static int open_image(struct ptm_space *space, const char *path, struct ptm_imag
 		free(image);
 		return rc;
 	}
+	image->cells = ptm_cells_create(image->map.len);
 	ptm_elf_build_id(&image->map, image->build_id);
 	*out = image;
 	return 0;
@@ -476,6 +479,22 @@ const uint8_t *ptm_space_at(const struct ptm_space *space, uint64_t ip, size_t *
 	range = &space->sealed.v[i];
 	*avail = (size_t)(range->last - ip) + 1;
 	return range->name->image->map.data + range->file_offset + (ip - range->begin);
+}
+
+uint64_t ptm_space_cells(const struct ptm_space *space, uint64_t ip, uint64_t *begin,
+			 const uint8_t **bytes, _Atomic uint8_t **cells)
+{
+	const size_t i = ptm_space_find(space, ip);
+	const struct range *range = i != SIZE_MAX ? &space->sealed.v[i] : NULL;
+	const struct ptm_image *image;
+
+	if (range == NULL || range->missing || range->name->image->cells == NULL)
+		return 0;
+	image = range->name->image;
+	*begin = range->begin;
+	*bytes = image->map.data + range->file_offset;
+	*cells = image->cells + range->file_offset;
+	return range->last - range->begin + 1;
 }
 
 size_t ptm_space_read(const struct ptm_space *space, uint64_t ip, void *buf, size_t len)

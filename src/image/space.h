@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -92,6 +93,12 @@ size_t ptm_space_find(const struct ptm_space *space, uint64_t ip);
  * contiguous bytes at @avail; NULL if nothing is mapped there.  Threads: any number at once, after
  * seal. */
 const uint8_t *ptm_space_at(const struct ptm_space *space, uint64_t ip, size_t *avail);
+
+/* The mapping that holds @ip, of a file with cells (image/code_map.h): returns how many bytes it
+ * has, and stores where it begins, its bytes and their cells.  0 if nothing is mapped there, or
+ * there are no cells.  Threads: any number at once, after seal. */
+uint64_t ptm_space_cells(const struct ptm_space *space, uint64_t ip, uint64_t *begin,
+			 const uint8_t **bytes, _Atomic uint8_t **cells);
 
 /* Copy up to @len bytes from @ip on, across adjacent mappings.  Returns the number copied. */
 size_t ptm_space_read(const struct ptm_space *space, uint64_t ip, void *buf, size_t len);

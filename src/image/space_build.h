@@ -9,6 +9,7 @@
 #include "image/space.h"
 #include "os/file.h"
 
+#include <stdatomic.h>
 #include <sys/types.h>
 
 /* A mapped file, shared by all its names and uses. */
@@ -16,6 +17,7 @@ struct ptm_image {
 	dev_t dev;
 	ino_t ino;
 	struct ptm_map map;
+	_Atomic uint8_t *cells; /* of its code (image/code_map.h), one a byte; NULL: none */
 	char build_id[2 * PTM_BUILD_ID_MAX + 1]; /* hex, "" if none */
 };
 
