@@ -125,6 +125,18 @@ PLANTS = [
      "\t\t(void)unlink(out->tmp);\n", ""),
     ("quota-ignored", "src/os/topo.c",
      "\t\t\tplan->workers = plan->quota;\n", "\t\t\t(void)0;\n"),
+    ("generation-freed-at-once", "src/flow/cache.c",
+     "\t\t\tptm_rcu_defer(&old->rcu, gen_free);\n", "\t\t\tgen_free(&old->rcu);\n"),
+    ("stack-of-old-generation", "src/flow/walk.c",
+     "\tfor (unsigned i = 0; i < PTM_STACK + 2; i++) {\n\t\tuint32_t *id = held_id(w, i);\n",
+     "\tfor (unsigned i = PTM_STACK; i < PTM_STACK + 2; i++) {\n\t\tuint32_t *id = held_id(w, i);\n"),
+    ("front-of-old-generation", "src/flow/walk.c",
+     "\tmemset(w->front, 0, sizeof(w->front));\n", ""),
+    ("space-known-by-place", "src/flow/cache.c",
+     "\t\t\t(void)XXH3_128bits_update(state, m.data, (size_t)(m.end - m.begin));\n", "\t\t\t(void)0;\n"),
+    ("loser-of-race-kept", "src/flow/cache.c",
+     "\treturn id_of(gen, ptm_rcu_map_add_unique(gen->map, hash, match, &key, &gen->links[id]));\n",
+     "\t(void)ptm_rcu_map_add_unique(gen->map, hash, match, &key, &gen->links[id]);\n\treturn id;\n"),
 ]
 
 # Quick tests first: most plants are caught by them.
