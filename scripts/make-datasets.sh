@@ -1,8 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# make-datasets.sh [--large] [--seed N] [DIR] [NAME...] - record the medium captures (50 to 150 MB of trace each; --large: 0.45 to 1 GB) into DIR.
+# make-datasets.sh [--large] [--seed N] [--inputs] [DIR] [NAME...] - record the medium captures (50 to 150 MB of trace each; --large:
+# 0.45 to 1 GB) into DIR.
 #
+# With --inputs nothing is recorded: the inputs are made, and each program's command printed, a line each, for bench/run.sh.
 # Another seed (default: 1) makes other inputs of the same kind: a second recording of the same program, to fill caches with.
 #
 # The programs are those of the system: gzip, xz, sqlite3, perl, python3, cc1 (of gcc) and node; what is not installed is left out.
@@ -21,14 +23,16 @@ die() {
 }
 
 usage() {
-	die 64 "usage: make-datasets.sh [--large] [--seed N] [DIR] [NAME...], N from 1 to 999, NAME one of ${names[*]}"
+	die 64 "usage: make-datasets.sh [--large] [--seed N] [--inputs] [DIR] [NAME...], N from 1 to 999, NAME one of ${names[*]}"
 }
 
 scale=1
 seed=1
+inputs_only=
 while [[ "${1:-}" = -* ]]; do
 	case "$1" in
 	--large) scale=10 ;;
+	--inputs) inputs_only=1 ;;
 	--seed)
 		[[ "${2:-}" =~ ^[1-9][0-9]{0,2}$ ]] || usage
 		seed=$2
@@ -42,14 +46,16 @@ dest=${1:-datasets-made}
 [ $# -eq 0 ] || shift
 [ $# -eq 0 ] || names=("$@")
 
-if [ -z "${PTMILL:-}" ]; then
+if [ -z "${PTMILL:-}" ] && [ -z "$inputs_only" ]; then
 	for p in "$src"/build/*/src/cli/ptmill; do
 		[ -x "$p" ] && PTMILL=$p
 	done
 fi
-[ -n "${PTMILL:-}" ] || die 66 "no ptmill: build it, or set PTMILL"
-PTMILL=$(realpath "$PTMILL")
-command -v qemu-x86_64 >/dev/null || die 66 "no qemu-x86_64: install qemu-user"
+if [ -z "$inputs_only" ]; then
+	[ -n "${PTMILL:-}" ] || die 66 "no ptmill: build it, or set PTMILL"
+	PTMILL=$(realpath "$PTMILL")
+	command -v qemu-x86_64 >/dev/null || die 66 "no qemu-x86_64: install qemu-user"
+fi
 
 mkdir -p "$dest"
 dest=$(realpath "$dest")
@@ -281,6 +287,15 @@ make_one() {
 
 inputs=$dest/inputs
 mkdir -p "$inputs"
+if [ -n "$inputs_only" ]; then
+	for name in "${names[@]}"; do
+		exe=$(program "$name") || continue
+		args=()
+		make_input "$name"
+		echo "$name ${clean[*]@Q} ${exe@Q} ${args[*]@Q}"
+	done
+	exit 0
+fi
 touch "$dest/datasets.jsonl"
 absent=()
 printf '%-8s %14s %8s %9s %9s %8s %9s %8s\n' program instructions native_s record_s wall_s M_insn/s trace_MB B/insn
