@@ -34,55 +34,73 @@ static const uint64_t ip_mask[8] = {0, 0xffff,     0xffffffff, UINT64_MAX, 0xfff
 				    0, UINT64_MAX, 0};
 static const uint8_t ip_extend[8] = {0, 0, 0, 16, 0, 0, 0, 0};
 
-/* Bits that wait to become a symbol, the oldest on top. */
-struct gather {
-	uint64_t bits;
-	unsigned n;
+/* A stretch on its way from packets to symbols. */
+struct lexing {
+	struct ptm_stretch *s;
+	struct ptm_walk *w;
+	const struct ptm_edges *edges;
+	uint64_t bits; /* that wait to become a symbol, the oldest on top */
+	unsigned nbits;
+	uint32_t state; /* where the next symbol begins, if that is known */
+	uint32_t tag;   /* of nodes found lately */
 };
 
-static inline void put(struct ptm_stretch *s, const struct gather *g, uint32_t target)
+/* The edge of a symbol behind a TIP will be looked up soon, and is mostly not in the first cache.
+ */
+static inline void put(struct lexing *l, uint32_t sym, uint32_t target)
 {
-	s->items[s->n].sym = PTM_SYM(g->bits & ((UINT64_C(1) << g->n) - 1), g->n, target != 0);
-	s->items[s->n++].target = target;
+	struct ptm_item *item = &l->s->items[l->s->n++];
+
+	item->sym = sym;
+	item->target = target;
+	__builtin_prefetch(ptm_edges_at(l->edges, l->state, sym));
+	l->state = target;
 }
 
-static inline void add_bits(struct ptm_stretch *s, struct gather *g, uint64_t bits, unsigned n)
+static inline void add_bits(struct lexing *l, uint64_t bits, unsigned n)
 {
-	g->bits = g->bits << n | bits;
-	g->n += n;
-	while (g->n > PTM_EDGE_BITS) {
-		struct gather first = {g->bits >> (g->n - PTM_EDGE_BITS), PTM_EDGE_BITS};
-
-		put(s, &first, 0);
-		g->n -= PTM_EDGE_BITS;
+	l->bits = l->bits << n | bits;
+	l->nbits += n;
+	while (l->nbits > PTM_EDGE_BITS) {
+		l->nbits -= PTM_EDGE_BITS;
+		put(l, PTM_SYM(l->bits >> l->nbits & ((1u << PTM_EDGE_BITS) - 1), PTM_EDGE_BITS, 0),
+		    0);
 	}
 }
 
-/* A TIP of whose target no TNT and no walk is needed.  Returns its size, or 0. */
-static inline unsigned take_tip(struct ptm_stretch *s, struct ptm_walk *w, struct gather *g,
-				const uint8_t *p)
+/* The bits that are left. */
+static inline uint32_t last_bits(const struct lexing *l)
+{
+	return (uint32_t)l->bits & ((1u << l->nbits) - 1);
+}
+
+/* A TIP, whose target no walk is needed for.  Returns its size, or 0. */
+static inline unsigned take_tip(struct lexing *l, const uint8_t *p)
 {
 	const unsigned kind = p[0] >> 5;
 	const uint64_t raw = ptm_load_le64(p + 1), mask = ip_mask[kind];
 	const uint64_t value = (uint64_t)((int64_t)(raw << ip_extend[kind]) >> ip_extend[kind]);
-	const uint64_t ip = (value & mask) | (s->last_ip & ~mask);
-	uint32_t id;
+	const uint64_t ip = (value & mask) | (l->s->last_ip & ~mask);
+	const struct ptm_front *front = ptm_walk_front(l->w, ip);
+	uint32_t id = front->id;
 
-	if (UNLIKELY(mask == 0) || UNLIKELY(ptm_walk_find(w, ip, &id) < 0))
+	if (UNLIKELY(mask == 0))
 		return 0;
-	s->last_ip = ip;
-	put(s, g, PTM_STATE(id));
-	g->n = 0;
+	if (UNLIKELY(front->ip != ip || front->tag != l->tag) && ptm_walk_find(l->w, ip, &id) < 0)
+		return 0;
+	l->s->last_ip = ip;
+	put(l, PTM_SYM(last_bits(l), l->nbits, 1), PTM_STATE(id));
+	l->nbits = 0;
 	return 1u + ip_bytes[kind];
 }
 
 /* Packets behind the escape 02.  Returns the size, or 0. */
-static unsigned take_escaped(struct ptm_stretch *s, struct gather *g, const uint8_t *p)
+static unsigned take_escaped(struct lexing *l, const uint8_t *p)
 {
 	uint64_t raw;
 	unsigned n;
 
-	if (p[1] == 0x73 && !s->odd_time) /* TMA */
+	if (p[1] == 0x73 && !l->s->odd_time) /* TMA */
 		return 7;
 	if (p[1] != 0xa3)
 		return 0;
@@ -90,8 +108,8 @@ static unsigned take_escaped(struct ptm_stretch *s, struct gather *g, const uint
 	if (raw <= 1)
 		return 0;
 	n = 63u - (unsigned)__builtin_clzll(raw);
-	add_bits(s, g, raw ^ UINT64_C(1) << n, n);
-	s->flow = true;
+	add_bits(l, raw ^ UINT64_C(1) << n, n);
+	l->s->flow = true;
 	return 8;
 }
 
@@ -118,8 +136,7 @@ static inline unsigned take_time(struct ptm_stretch *s, const uint8_t *p)
 	return 8;
 }
 
-static inline unsigned take_packet(struct ptm_stretch *s, struct ptm_walk *w, struct gather *g,
-				   const uint8_t *p)
+static inline unsigned take_packet(struct lexing *l, const uint8_t *p)
 {
 	const unsigned b = p[0];
 
@@ -127,30 +144,35 @@ static inline unsigned take_packet(struct ptm_stretch *s, struct ptm_walk *w, st
 		unsigned n;
 
 		if (b == 2)
-			return take_escaped(s, g, p);
+			return take_escaped(l, p);
 		if (b == 0) {
-			s->pads++;
+			l->s->pads++;
 			return 1;
 		}
 		n = 30u - (unsigned)__builtin_clz(b);
-		add_bits(s, g, b >> 1 & ((1u << n) - 1), n);
-		s->flow = true;
+		add_bits(l, b >> 1 & ((1u << n) - 1), n);
+		l->s->flow = true;
 		return 1;
 	}
 	if ((b & 31) == 0x0d) {
-		s->flow = true;
-		return take_tip(s, w, g, p);
+		l->s->flow = true;
+		return take_tip(l, p);
 	}
-	return take_time(s, p);
+	return take_time(l->s, p);
 }
 
 /* Turn packets into symbols, up to the first that is not simple.  A whole packet can be read
  * before @lx->end - PTM_PKT_MAX_SIZE. */
-static void lex(struct ptm_stretch *s, struct ptm_walk *w, const struct ptm_lexer *lx)
+static __attribute__((noinline)) void lex(struct ptm_stretch *s, struct ptm_walk *w,
+					  const struct ptm_lexer *lx)
 {
 	const ptrdiff_t room = lx->end - lx->pos - PTM_PKT_MAX_SIZE;
 	const uint8_t *p = lx->pos, *end = room > 0 ? lx->pos + room : lx->pos;
-	struct gather g = {0, 0};
+	struct lexing l = {.s = s,
+			   .w = w,
+			   .edges = ptm_gen_edges(w->gen),
+			   .state = PTM_STATE(w->at),
+			   .tag = ptm_walk_tag(w)};
 
 	s->last_ip = lx->last_ip;
 	s->pads = 0;
@@ -159,14 +181,14 @@ static void lex(struct ptm_stretch *s, struct ptm_walk *w, const struct ptm_lexe
 	s->n = 0;
 	/* A long TNT makes up to four symbols, what is left one more. */
 	while (p < end && s->n < PTM_TURBO_ITEMS - 5) {
-		unsigned size = take_packet(s, w, &g, p);
+		unsigned size = take_packet(&l, p);
 
 		if (UNLIKELY(size == 0))
 			break;
 		p += size;
 	}
-	if (g.n > 0)
-		put(s, &g, 0);
+	if (l.nbits > 0)
+		put(&l, PTM_SYM(last_bits(&l), l.nbits, 0), 0);
 	s->end = p;
 }
 
@@ -345,7 +367,8 @@ other_slot(struct ptm_turbo *t, struct ptm_walk *w, uint32_t state, uint32_t sym
 }
 
 /* Walk over the symbols of the stretch.  False: something is irregular. */
-static bool walk(struct ptm_turbo *t, struct ptm_walk *w, struct lane *lane)
+static __attribute__((noinline)) bool walk(struct ptm_turbo *t, struct ptm_walk *w,
+					   struct lane *lane)
 {
 	const struct ptm_item *item = t->stretch.items, *end = item + t->stretch.n;
 	const struct ptm_edges *edges = ptm_gen_edges(w->gen);
@@ -355,7 +378,7 @@ static bool walk(struct ptm_turbo *t, struct ptm_walk *w, struct lane *lane)
 
 	while (item < end) {
 		const struct ptm_edge *e = ptm_edges_at(edges, state, sym);
-		uint32_t packed, rest, next;
+		uint32_t packed, rest;
 
 		if (UNLIKELY(atomic_load_explicit(&e->key, memory_order_acquire) !=
 			     (state | (uint64_t)sym << 32))) {
@@ -364,26 +387,32 @@ static bool walk(struct ptm_turbo *t, struct ptm_walk *w, struct lane *lane)
 				return false;
 			edges = ptm_gen_edges(w->gen);
 		}
-		if (UNLIKELY(--steps == 0))
-			return false;
 		packed = e->packed;
 		rest = PTM_EDGE_REST(packed);
 		b = b * t->power[PTM_EDGE_N(packed)] + e->b;
 		n += PTM_EDGE_N(packed);
-		next = e->next != 0 ? e->next : item->target;
-		if ((packed & PTM_EDGE_POP) != 0) {
-			if (UNLIKELY(top == floor))
+		if (rest == 0 && (sym & 1) != 0) {
+			/* What follows a TIP depends on its packet only: no waiting for the edge.
+			 */
+			top -= (packed & PTM_EDGE_DROP) != 0 && top != floor;
+			state = item->target;
+			sym = (++item)->sym;
+		} else {
+			state = e->next;
+			if ((packed & PTM_EDGE_POP) != 0) {
+				if (UNLIKELY(top == floor))
+					return false;
+				state = lane->ring[top-- % RING];
+			}
+			if (UNLIKELY(--steps == 0))
 				return false;
-			next = lane->ring[top-- % RING];
+			item += rest == 0;
+			sym = rest != 0 ? rest : item->sym;
 		}
-		top -= (packed & PTM_EDGE_DROP) != 0 && top != floor;
 		lane->ring[(top + 1) % RING] = e->push[0];
 		lane->ring[(top + 2) % RING] = e->push[1];
 		top += PTM_EDGE_NPUSH(packed);
 		floor = (int32_t)(top - floor) > (int32_t)PTM_STACK ? top - PTM_STACK : floor;
-		state = next;
-		item += rest == 0;
-		sym = rest != 0 ? rest : item->sym;
 	}
 	lane->state = state;
 	lane->top = top;

@@ -90,7 +90,7 @@ static int turn(struct ptm_walk *w)
 static int find(struct ptm_walk *w, uint64_t ip, enum ptm_mode mode, uint32_t *id)
 {
 	const uint32_t tag = (uint32_t)w->index << 2 | (uint32_t)mode;
-	struct ptm_front *front = &w->front[(ip ^ ip >> 10) % PTM_FRONT];
+	struct ptm_front *front = ptm_walk_front(w, ip);
 
 	if (front->ip == ip && front->tag == tag && front->id != 0) {
 		*id = front->id;

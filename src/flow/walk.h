@@ -92,6 +92,18 @@ int ptm_walk_pushes(struct ptm_walk *w, uint32_t id);
 /* The id of the node at @ip, likewise. */
 int ptm_walk_find(struct ptm_walk *w, uint64_t ip, uint32_t *id);
 
+/* Where the id of the node at @ip is kept, if it was found lately. */
+static inline struct ptm_front *ptm_walk_front(struct ptm_walk *w, uint64_t ip)
+{
+	return &w->front[(ip ^ ip >> 12) % PTM_FRONT];
+}
+
+/* What the tag there is then. */
+static inline uint32_t ptm_walk_tag(const struct ptm_walk *w)
+{
+	return (uint32_t)w->index << 2 | (uint32_t)w->mode;
+}
+
 /* To where @stop says, if the flow gets there before it needs a packet; then `*found`.  If it does
  * not, nothing is counted. */
 int ptm_walk_until(struct ptm_walk *w, const struct ptm_stop *stop, bool *found);
