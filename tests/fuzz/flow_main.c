@@ -30,10 +30,11 @@ static void report(double seconds)
 
 	(void)printf("%" PRIu64 " cases in %.1f s: %.0f a second, %.1f M instructions decoded a "
 		     "second\n%" PRIu64 " decodes, %" PRIu64 " instructions, %" PRIu64
-		     " bytes; %" PRIu64 " sound traces not for libipt\n",
+		     " bytes; %" PRIu64 " sound traces not for libipt; %" PRIu64
+		     " caches were full\n",
 		     c->cases, seconds, (double)c->cases / seconds,
 		     (double)c->instructions / seconds * 1e-6, c->decodes, c->instructions,
-		     c->bytes, c->not_for_libipt);
+		     c->bytes, c->not_for_libipt, c->generations);
 	if (c->complaints != 0)
 		(void)printf("%12" PRIu64 " complaints\n", c->complaints);
 	for (unsigned i = 0; i < FLOW_REASONS; i++)

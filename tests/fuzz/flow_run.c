@@ -30,6 +30,7 @@ struct memo {
 
 struct collector {
 	struct flow_result *result;
+	bool no_steps;
 	const char *wrong;
 };
 
@@ -83,6 +84,11 @@ static int collect(void *ctx, const struct ptm_batch *batch, struct ptm_error *e
 			ip = next;
 		}
 	}
+	if (c->no_steps) {
+		if (batch->nsteps > 0)
+			c->wrong = "steps that nobody wants";
+		return 0;
+	}
 	if (e != batch->nevents)
 		c->wrong = "an event stands behind the steps of its batch";
 	if (d.n != batch->digest.n || d.b != batch->digest.b || d.kn != batch->digest.kn)
@@ -91,7 +97,7 @@ static int collect(void *ctx, const struct ptm_batch *batch, struct ptm_error *e
 }
 
 static void decode_segment(const struct flow_job *job, const struct ptm_segment *seg,
-			   struct collector *c)
+			   struct collector *c, struct flow_mark *mark)
 {
 	static struct ptm_emit emit;
 	struct ptm_error err;
@@ -102,11 +108,13 @@ static void decode_segment(const struct flow_job *job, const struct ptm_segment 
 	ptm_tally_add(&c->result->tally, &emit.tally);
 	ptm_digest_append(&c->result->digest, &emit.digest);
 	ptm_digest_append(&c->result->resynced, &emit.resynced);
+	mark->digest = emit.digest;
+	mark->resynced = emit.resynced;
 }
 
 const char *flow_decode(const struct flow_job *job, struct flow_result *r)
 {
-	struct collector c = {.result = r};
+	struct collector c = {.result = r, .no_steps = job->no_steps};
 	const size_t n = job->len;
 	size_t begin = ptm_psb_find(job->trace, n, 0, false);
 	uint64_t head = begin, sum = 0;
@@ -134,7 +142,7 @@ const char *flow_decode(const struct flow_job *job, struct flow_result *r)
 
 		NEED(data != NULL);
 		memcpy(data, job->trace + begin, n - begin);
-		decode_segment(job, &seg, &c);
+		decode_segment(job, &seg, &c, &mark);
 		ovf = begin < n && ptm_frame_ends_in_ovf(data, end - begin);
 		free(data);
 		mark.nips = r->ips.n;
@@ -148,7 +156,7 @@ const char *flow_decode(const struct flow_job *job, struct flow_result *r)
 	if (sum != n)
 		return "the classes of bytes do not add up";
 	if (r->tally.insns != r->digest.n || r->tally.resynced != r->resynced.n ||
-	    r->digest.n + r->resynced.n != r->ips.n)
+	    (!job->no_steps && r->digest.n + r->resynced.n != r->ips.n))
 		return "tally, digests and steps count differently";
 	return c.wrong;
 }
@@ -184,36 +192,84 @@ static bool same_digest(const struct ptm_digest *a, const struct ptm_digest *b)
 	return a->n == b->n && a->kn == b->kn && a->b == b->b;
 }
 
+/* Events @i of both, but for where they stand; print them if they differ. */
+static const char *same_event(const struct flow_event *a, const struct flow_event *b, bool placed)
+{
+	const struct ptm_event *p = &a->ev, *q = &b->ev;
+	const char *wrong = NULL;
+
+	if (placed && a->at != b->at)
+		wrong = "an event at another place";
+	else if (!flow_same_event(p, q) || p->value != q->value)
+		wrong = "another event";
+	else if (p->offset != q->offset)
+		wrong = "an event with another offset";
+	else if (p->flags != q->flags || p->tsc != q->tsc)
+		wrong = "an event with another time";
+	if (wrong == NULL)
+		return NULL;
+	print_event(stderr, a->at, p);
+	print_event(stderr, b->at, q);
+	return wrong;
+}
+
+static const char *same_events(const struct flow_result *a, const struct flow_result *b,
+			       bool placed)
+{
+	const char *wrong = NULL;
+
+	if (a->events.n != b->events.n)
+		return "another number of events";
+	for (size_t i = 0; i < a->events.n && wrong == NULL; i++)
+		wrong = same_event(&a->events.v[i], &b->events.v[i], placed);
+	return wrong;
+}
+
 const char *flow_same(const struct flow_result *a, const struct flow_result *b)
 {
+	const char *wrong;
+
 	if (a->ips.n != b->ips.n ||
 	    (a->ips.n > 0 && memcmp(a->ips.v, b->ips.v, a->ips.n * sizeof(a->ips.v[0])) != 0))
 		return "other instructions";
-	if (a->events.n != b->events.n)
-		return "another number of events";
-	for (size_t i = 0; i < a->events.n; i++) {
-		const struct ptm_event *p = &a->events.v[i].ev, *q = &b->events.v[i].ev;
-
-		const char *wrong = NULL;
-
-		if (a->events.v[i].at != b->events.v[i].at)
-			wrong = "an event at another place";
-		else if (!flow_same_event(p, q) || p->value != q->value)
-			wrong = "another event";
-		else if (p->offset != q->offset)
-			wrong = "an event with another offset";
-		else if (p->flags != q->flags || p->tsc != q->tsc)
-			wrong = "an event with another time";
-		if (wrong == NULL)
-			continue;
-		print_event(stderr, a->events.v[i].at, p);
-		print_event(stderr, b->events.v[i].at, q);
+	wrong = same_events(a, b, true);
+	if (wrong != NULL)
 		return wrong;
-	}
 	if (!same_digest(&a->digest, &b->digest) || !same_digest(&a->resynced, &b->resynced))
 		return "another digest";
 	if (memcmp(&a->tally, &b->tally, sizeof(a->tally)) != 0)
 		return "another tally";
+	return NULL;
+}
+
+const char *flow_same_sums(const struct flow_result *full, const struct flow_result *sums,
+			   size_t *frame)
+{
+	const struct ptm_tally *a = &full->tally, *b = &sums->tally;
+	const bool by_frame = full->frames.n == sums->frames.n;
+	const char *wrong;
+
+	for (*frame = 0; by_frame && *frame < full->frames.n; ++*frame) {
+		const struct flow_mark *p = &full->frames.v[*frame], *q = &sums->frames.v[*frame];
+
+		if (!same_digest(&p->digest, &q->digest))
+			return "other instructions in a frame, without steps";
+		if (!same_digest(&p->resynced, &q->resynced))
+			return "other uncertain instructions in a frame, without steps";
+		if (p->nevents != q->nevents)
+			return "another number of events in a frame, without steps";
+	}
+	*frame = 0;
+	if (!same_digest(&full->digest, &sums->digest) ||
+	    !same_digest(&full->resynced, &sums->resynced))
+		return "another digest without steps";
+	wrong = same_events(full, sums, false);
+	if (wrong != NULL)
+		return wrong;
+	if (a->insns != b->insns || a->resynced != b->resynced || a->events != b->events ||
+	    a->overflows != b->overflows || memcmp(a->bytes, b->bytes, sizeof(a->bytes)) != 0 ||
+	    memcmp(a->gaps, b->gaps, sizeof(a->gaps)) != 0)
+		return "another tally without steps";
 	return NULL;
 }
 

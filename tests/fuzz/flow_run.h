@@ -15,6 +15,7 @@
 struct flow_mark {
 	uint64_t offset; /* where the frame begins in the trace */
 	size_t nips, nevents;
+	struct ptm_digest digest, resynced; /* of this part */
 };
 
 struct flow_result {
@@ -30,7 +31,9 @@ struct flow_job {
 	struct ptm_stream_context stream;
 	const uint8_t *trace;
 	size_t len;
-	bool cut; /* at every PSB */
+	bool cut;      /* at every PSB */
+	bool no_steps; /* the engine yields none: there are no instructions, and events stand at 0
+			*/
 	enum ptm_resync resync;
 	struct ptm_engine *engine;
 };
@@ -41,6 +44,11 @@ void flow_result_fini(struct flow_result *result);
 
 /* NULL if both are the same to the last field, but for the marks; else what differs. */
 const char *flow_same(const struct flow_result *a, const struct flow_result *b);
+
+/* NULL if @sums, decoded without steps, adds up to @full, frame by frame if both were cut; else
+ * what differs, and in which frame. */
+const char *flow_same_sums(const struct flow_result *full, const struct flow_result *sums,
+			   size_t *frame);
 
 /* NULL if @result is what @truth tells; else what differs. */
 const char *flow_is_truth(const struct flow_result *result, const struct flow_truth *truth);

@@ -8,12 +8,18 @@
  * frame, but for the known faults of libipt, which are told apart and counted (flow_diff.h).  The
  * engine behind --resync ip must count the same instructions as certain.
  *
+ * Without steps the engine `fast` goes another way, by edges: with a cache of its own, and with one
+ * that two of them share and that fills up on the way, digests and events must be the same.
+ *
  * What fails aborts, with both texts; if PTM_FUZZ_REPRO names a directory, the trace and the code
  * are left there as files for `ptmill decode --raw`.
  */
 #include "flow_damage.h"
 #include "flow_diff.h"
 #include "fuzz_flow.h"
+
+#include "flow/cache.h"
+#include "os/rcu.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -29,6 +35,9 @@ static const struct ptm_engine_ops *const engines[] = {&ptm_engine_ipt, &ptm_eng
 #define ENGINES (sizeof(engines) / sizeof(engines[0]))
 #define PAGE    4096u
 
+/* Nodes that the smallest cache has room for, one of them of id 0. */
+#define SMALL_NODES 1024u
+
 struct flow_counts flow_counts;
 bool flow_survey;
 
@@ -41,6 +50,8 @@ struct fuzz_case {
 	struct ptm_space *space;
 	bool patched; /* bytes of the code were changed */
 	struct flow_result whole[ENGINES], cut[ENGINES], ip;
+	struct flow_result sums; /* without steps */
+	uint64_t choice;         /* of the part that is decoded next, from the input */
 };
 
 static struct fuzz_case fc;
@@ -177,6 +188,89 @@ static void map_code(uint32_t without, uint32_t page)
 		abort();
 }
 
+static struct flow_job job_of(enum ptm_resync resync)
+{
+	return (struct flow_job){.stream = {.images.first = fc.space,
+					    .timing = {.mtc_freq = fc.truth.config.mtc_freq,
+						       .nom_freq = PTM_RECORD_NOM_FREQ,
+						       .cpuid_0x15_eax = PTM_RECORD_CPUID_15_EAX,
+						       .cpuid_0x15_ebx = PTM_RECORD_CPUID_15_EBX}},
+				 .trace = fc.truth.trace.v,
+				 .len = fc.truth.trace.n,
+				 .resync = resync};
+}
+
+/* Decode as @job says, without steps; the sums must be those of @full. */
+static void decode_sums(struct flow_job *job, const struct ptm_engine_ops *ops,
+			struct ptm_cache *cache, const struct flow_result *full)
+{
+	const struct ptm_engine_options options = {.cache = cache, .resync = job->resync};
+	const char *where = cache != NULL ? ", in a cache that fills up" : "";
+	struct ptm_error err;
+	const char *wrong;
+	size_t frame;
+
+	job->no_steps = true;
+	job->engine = ops->create(&options, &err);
+	if (job->engine == NULL)
+		abort();
+	wrong = flow_decode(job, &fc.sums);
+	if (wrong != NULL)
+		complain(ops->name, wrong, where);
+	wrong = flow_same_sums(full, &fc.sums, &frame);
+	if (wrong != NULL) {
+		(void)fprintf(stderr, "frame %zu at 0x%" PRIx64 "\n", frame,
+			      fc.sums.frames.n > 0 ? fc.sums.frames.v[frame].offset : 0);
+		complain(ops->name, wrong, where);
+	}
+	ops->destroy(job->engine);
+	flow_counts.decodes++;
+	flow_counts.instructions += fc.sums.digest.n + fc.sums.resynced.n;
+	flow_counts.bytes += job->len;
+}
+
+/* A cache in which few nodes have room until the next generation begins. */
+static struct ptm_cache *small_cache(void)
+{
+	static struct ptm_space *space; /* without any code */
+	struct ptm_cache *cache = ptm_cache_create(1, NULL);
+	struct ptm_gen *gen;
+	uint64_t n;
+
+	if (cache == NULL)
+		abort();
+	if (space == NULL) {
+		space = ptm_space_create();
+		if (ptm_space_seal(space, NULL) != 0)
+			abort();
+	}
+	ptm_rcu_register();
+	gen = ptm_cache_gen(cache);
+	n = SMALL_NODES - 1 - fc.choice % 64;
+	for (uint64_t i = 0; i < n; i++)
+		(void)ptm_gen_node(gen, ptm_gen_space(gen, space), space, i, PTM_MODE_64);
+	ptm_rcu_unregister();
+	return cache;
+}
+
+/* Without steps: whole by an engine of its own, whole and cut in a small cache. */
+static void check_sums(size_t e, bool ip)
+{
+	const struct flow_result *cut = ip ? &fc.ip : &fc.cut[e];
+	struct flow_job job = job_of(ip ? PTM_RESYNC_IP : PTM_RESYNC_PSB);
+	struct ptm_cache *cache;
+
+	if (engines[e] != &ptm_engine_fast)
+		return;
+	decode_sums(&job, engines[e], NULL, &fc.whole[e]);
+	cache = small_cache();
+	job.cut = true;
+	decode_sums(&job, engines[e], cache, cut);
+	decode_sums(&job, engines[e], cache, cut);
+	flow_counts.generations += ptm_cache_stats(cache).generations - 1;
+	ptm_cache_destroy(cache);
+}
+
 /* Decode whole and cut at every PSB; both must be the same.  With @ip the second is left in
  * fc.ip. */
 static void decode(size_t e, bool ip)
@@ -185,14 +279,7 @@ static void decode(size_t e, bool ip)
 		.want = PTM_WANT_STEPS | PTM_WANT_TALLY,
 		.resync = ip ? PTM_RESYNC_IP : PTM_RESYNC_PSB,
 	};
-	struct flow_job job = {.stream = {.images.first = fc.space,
-					  .timing = {.mtc_freq = fc.truth.config.mtc_freq,
-						     .nom_freq = PTM_RECORD_NOM_FREQ,
-						     .cpuid_0x15_eax = PTM_RECORD_CPUID_15_EAX,
-						     .cpuid_0x15_ebx = PTM_RECORD_CPUID_15_EBX}},
-			       .trace = fc.truth.trace.v,
-			       .len = fc.truth.trace.n,
-			       .resync = options.resync};
+	struct flow_job job = job_of(options.resync);
 	struct flow_result *cut = ip ? &fc.ip : &fc.cut[e];
 	struct ptm_error err;
 	const char *wrong;
@@ -214,6 +301,7 @@ static void decode(size_t e, bool ip)
 	flow_counts.decodes += 2;
 	flow_counts.instructions += 2 * fc.whole[e].ips.n;
 	flow_counts.bytes += 2 * fc.truth.trace.n;
+	check_sums(e, ip);
 }
 
 static void check_sound(void)
@@ -303,6 +391,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fc.input = data;
 	fc.size = size;
 	fc.patched = false;
+	fc.choice = 0;
+	for (size_t i = 0; i < size && i < 8; i++)
+		fc.choice = (fc.choice ^ data[i]) * UINT64_C(0x9e3779b97f4a7c15) >> 8;
 	flow_rand_init(&r, data, size);
 	code = flow_one_in(&r, 4);
 	flow_prog_make(&fc.prog, &r);
@@ -328,6 +419,7 @@ void flow_fuzz_fini(void)
 		flow_result_fini(&fc.cut[e]);
 	}
 	flow_result_fini(&fc.ip);
+	flow_result_fini(&fc.sums);
 	flow_truth_fini(&fc.truth);
 	ptm_space_destroy(fc.space);
 	fc.space = NULL;

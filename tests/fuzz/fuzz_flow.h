@@ -10,6 +10,7 @@
 struct flow_counts {
 	uint64_t cases, decodes, instructions, bytes;
 	uint64_t not_for_libipt; /* sound traces of which it cannot yield the truth */
+	uint64_t generations;    /* of small caches that were full */
 	uint64_t complaints;     /* in a survey */
 	uint64_t frames[FLOW_REASONS];
 };
