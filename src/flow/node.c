@@ -8,8 +8,6 @@
 
 #include "image/code_map.h"
 
-#include <string.h>
-
 /* Walks the instructions of a run. */
 struct cursor {
 	struct ptm_code_cursor code;
@@ -21,11 +19,13 @@ struct cursor {
 static void cursor_init(struct cursor *c, const struct ptm_space *space, uint64_t ip,
 			enum ptm_mode mode)
 {
-	memset(c, 0, sizeof(*c));
 	ptm_code_cursor_init(&c->code, space, mode);
 	c->ip = ip;
 	c->done.digest = PTM_DIGEST_EMPTY;
 	c->done.next = ip;
+	c->done.last = 0;
+	c->done.npush = 0;
+	c->done.calls = 0;
 }
 
 /* A call pushes where it returns to; a direct one to the next instruction does not (SDM vol. 3, ch.
@@ -51,6 +51,23 @@ static void take(struct cursor *c)
 	c->done.next = c->ip;
 }
 
+/* Take what falls through: most of the code, hence without a look at classes. */
+static void take_plain(struct cursor *c)
+{
+	struct ptm_digest digest = c->done.digest;
+	uint64_t ip = c->ip, last = c->done.last;
+	unsigned len;
+
+	while (digest.n < PTM_NODE_INSNS && (len = ptm_code_plain(&c->code, ip)) > 0) {
+		ptm_digest_add(&digest, ip);
+		last = ip;
+		ip += len;
+	}
+	c->done.digest = digest;
+	c->done.last = last;
+	c->done.next = c->ip = ip;
+}
+
 void ptm_node_build(struct ptm_node *node, const struct ptm_space *space, uint64_t ip,
 		    enum ptm_mode mode)
 {
@@ -60,12 +77,16 @@ void ptm_node_build(struct ptm_node *node, const struct ptm_space *space, uint64
 	node->ip = ip;
 	node->mode = (uint8_t)mode;
 	node->klass = PTM_NODE_MORE;
-	node->binds = 0;
+	node->binds = 1u << PTM_BINDS_NONE; /* always */
 	node->guessed = false;
 	node->len = 0;
-	while (c.done.digest.n < PTM_NODE_INSNS) {
-		int len = ptm_code_read(&c.code, c.ip, &c.insn);
+	for (;;) {
+		int len;
 
+		take_plain(&c);
+		if (c.done.digest.n == PTM_NODE_INSNS)
+			break;
+		len = ptm_code_read(&c.code, c.ip, &c.insn);
 		if (len <= 0) {
 			node->klass = len == 0 ? PTM_NODE_BAD_INSN : PTM_NODE_NO_IMAGE;
 			break;
@@ -95,7 +116,8 @@ static bool stops(const struct cursor *c, const struct ptm_stop *stop)
 	case PTM_STOP_AT:
 		return c->ip == stop->ip;
 	case PTM_STOP_BEHIND:
-		return c->done.digest.n > 0 && c->done.last == stop->ip;
+		return c->done.digest.n > 0 && c->done.last == stop->ip &&
+		       (stop->binds == 0 || (1u << c->insn.binds & stop->binds) != 0);
 	case PTM_STOP_BINDS:
 		return c->done.digest.n > 0 && (1u << c->insn.binds & stop->binds) != 0;
 	case PTM_STOP_COUNT:

@@ -77,31 +77,36 @@ static unsigned kind_of(const struct ptm_insn *insn, const uint8_t *bytes)
 	}
 }
 
-/* Look at what begins @at bytes into the mapping.  False: it stays unknown, as it may lie in the
- * next mapping, too, which is not the same everywhere. */
-static bool fill(struct ptm_code_cursor *c, uint64_t at)
+/* Look at what begins @at bytes into the mapping.  It stays unknown (0) if it may lie in the next
+ * mapping, too, which is not the same everywhere. */
+static unsigned fill(struct ptm_code_cursor *c, uint64_t at)
 {
 	const uint8_t *bytes = c->bytes + at;
 	struct ptm_insn insn;
 	int len = ptm_insn_decode(bytes, (size_t)(c->size - at), NOWHERE, PTM_MODE_64, &insn);
 	unsigned kind = len > 0 ? kind_of(&insn, bytes) : PTM_CELL_ODD;
+	unsigned cell = len < 0 ? 0 : kind << 4 | (unsigned)len;
 
-	if (len < 0)
-		return false;
-	atomic_store_explicit(&c->cells[at], (uint8_t)(kind << 4 | (unsigned)len),
-			      memory_order_relaxed);
-	return kind != PTM_CELL_ODD;
+	if (cell != 0)
+		atomic_store_explicit(&c->cells[at], (uint8_t)cell, memory_order_relaxed);
+	return cell;
 }
 
 int ptm_code_look(struct ptm_code_cursor *c, uint64_t ip, struct ptm_insn *insn)
 {
-	if (c->mode == PTM_MODE_64) {
-		if (ip - c->begin >= c->size)
-			c->size = ptm_space_cells(c->space, ip, &c->begin, &c->bytes, &c->cells);
-		if (ip - c->begin < c->size &&
-		    (atomic_load_explicit(&c->cells[ip - c->begin], memory_order_relaxed)) == 0 &&
-		    fill(c, ip - c->begin))
-			return ptm_code_read(c, ip, insn);
+	uint64_t at = ip - c->begin;
+	unsigned cell = 0;
+
+	if (c->mode == PTM_MODE_64 && at >= c->size) {
+		c->size = ptm_space_cells(c->space, ip, &c->begin, &c->bytes, &c->cells);
+		at = ip - c->begin;
 	}
+	if (at < c->size) {
+		cell = atomic_load_explicit(&c->cells[at], memory_order_relaxed);
+		if (cell == 0)
+			cell = fill(c, at);
+	}
+	if (ptm_cell_tells(cell, c->size - at))
+		return ptm_code_read(c, ip, insn);
 	return ptm_code_insn(c->space, ip, c->mode, insn);
 }

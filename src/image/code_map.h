@@ -67,6 +67,12 @@ static inline void ptm_code_cursor_init(struct ptm_code_cursor *c, const struct 
 /* As ptm_code_insn(), for what ptm_code_read() does not find at once. */
 int ptm_code_look(struct ptm_code_cursor *c, uint64_t ip, struct ptm_insn *insn);
 
+/* Is this all that there is to know, @room bytes before the end of the mapping? */
+static inline bool ptm_cell_tells(unsigned cell, uint64_t room)
+{
+	return cell != 0 && cell < PTM_CELL_ODD << 4 && (cell & 15) <= room;
+}
+
 static inline uint64_t ptm_cell_target(unsigned kind, uint64_t next, const uint8_t *end)
 {
 	switch (kind) {
@@ -80,6 +86,19 @@ static inline uint64_t ptm_cell_target(unsigned kind, uint64_t next, const uint8
 	default:
 		return 0;
 	}
+}
+
+/* The length of the instruction at @ip if it is known to fall through, with no packet bound to it;
+ * else 0: ask ptm_code_read(). */
+static inline unsigned ptm_code_plain(const struct ptm_code_cursor *c, uint64_t ip)
+{
+	const uint64_t at = ip - c->begin;
+	unsigned cell;
+
+	if (at >= c->size)
+		return 0;
+	cell = atomic_load_explicit(&c->cells[at], memory_order_relaxed);
+	return cell < 16 && cell <= c->size - at ? cell : 0;
 }
 
 /* The same as ptm_code_insn(c->space, ip, c->mode, insn). */
@@ -97,21 +116,19 @@ static inline int ptm_code_read(struct ptm_code_cursor *c, uint64_t ip, struct p
 		[PTM_CELL_VMPTRLD] = PTM_BINDS_VMPTRLD,
 	};
 	const uint64_t at = ip - c->begin;
-	unsigned cell, kind, len;
+	unsigned cell = 0, kind, len;
 
-	if (at >= c->size)
+	if (at < c->size)
+		cell = atomic_load_explicit(&c->cells[at], memory_order_relaxed);
+	if (!ptm_cell_tells(cell, c->size - at))
 		return ptm_code_look(c, ip, insn);
-	cell = atomic_load_explicit(&c->cells[at], memory_order_relaxed);
 	kind = cell >> 4;
 	len = cell & 15;
-	if (cell == 0 || kind == PTM_CELL_ODD || len > c->size - at)
-		return ptm_code_look(c, ip, insn);
-	*insn = (struct ptm_insn){
-		.len = (uint8_t)len,
-		.klass = klass[kind],
-		.binds = binds[kind],
-		.target = ptm_cell_target(kind, ip + len, c->bytes + at + len),
-	};
+	insn->len = (uint8_t)len;
+	insn->klass = klass[kind];
+	insn->binds = binds[kind];
+	insn->guessed = false;
+	insn->target = ptm_cell_target(kind, ip + len, c->bytes + at + len);
 	return (int)len;
 }
 
