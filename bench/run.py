@@ -21,6 +21,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 NAMES = ["gzip", "xz", "sqlite3", "perl", "python3", "cc1", "node"]
@@ -66,25 +67,27 @@ def commands(work, names):
 
 def record(args, names):
     """The recordings that are not there yet."""
-    for where, seed in ((args.data, 1), (args.other, 2)):
+    for where, seed, *more in ((args.data, 1), (args.other, 2), (args.plain, 1, "--plain"), (args.plain / "other", 2, "--plain")):
+        if more and args.only not in (None, "plain") or more and args.quick:
+            continue
         missing = [n for n in names if not (where / n / "capture.json").exists()]
         if missing:
             say(f"recording {' '.join(missing)} (seed {seed}) into {where}")
-            subprocess.run([HERE.parent / "scripts/make-datasets.sh", "--seed", str(seed), where, *missing], check=True,
+            subprocess.run([HERE.parent / "scripts/make-datasets.sh", "--seed", str(seed), *more, where, *missing], check=True,
                            stdout=sys.stderr)
 
 
-def bench(args, name, *more):
-    """One run of `ptmill bench` over the data set @name."""
-    run = subprocess.run([args.ptmill, "bench", "--json", "--runs", "1", "-j", str(args.threads), "--warm", args.other / name, *more,
-                          args.data / name], capture_output=True, text=True)
+def bench(args, trace, other, *more):
+    """One run of `ptmill bench` over @trace."""
+    run = subprocess.run([args.ptmill, "bench", "--json", "--runs", "1", "-j", str(args.threads), "--warm", other, *more, trace],
+                         capture_output=True, text=True)
     if run.returncode not in (0, 1):
-        sys.exit(f"run.py: ptmill bench {name}: {run.stderr.strip()}")
+        sys.exit(f"run.py: ptmill bench {trace}: {run.stderr.strip()}")
     return json.loads(run.stdout)
 
 
 def sample(args, name, command, libipt):
-    r = bench(args, name, *([] if libipt else ["--no-libipt"]))
+    r = bench(args, args.data / name, args.other / name, *([] if libipt else ["--no-libipt"]))
     if not r["agree"]:
         say(f"{name}: the decoders saw different instructions")
     s = {"name": name, "agree": r["agree"], **native(command), "load": os.getloadavg()[0], "cache": r["cache"]}
@@ -199,40 +202,39 @@ def main_part(args, names):
     return [row(n, mine) for n in names if (mine := [s for s in samples if s["name"] == n])]
 
 
+def stream_of(root):
+    return root / json.loads((root / "capture.json").read_text())["streams"][0]["file"]
+
+
 def repeated(args, name, times):
-    """The capture @name, its stream repeated: each copy begins with a PSB, so each is decoded like the first."""
-    root = args.work / f"{name}-x{times}"
-    source = args.data / name
-    if not (root / "capture.json").exists():
-        shutil.rmtree(root, ignore_errors=True)
-        (root / "streams").mkdir(parents=True)
-        (root / "images").symlink_to((source / "images").resolve())
-        capture = json.loads((source / "capture.json").read_text())
-        stream = capture["streams"][0]
-        data = (source / stream["file"]).read_bytes()
-        with open(root / stream["file"], "wb") as f:
+    """The stream of the capture @name again and again: each copy begins with a PSB, so each is decoded like the first."""
+    path = args.work / f"{name}-x{times}.pt"
+    data = stream_of(args.data / name).read_bytes()
+    if not path.exists() or path.stat().st_size != len(data) * times:
+        with open(path, "wb") as f:
             for _ in range(times):
                 f.write(data)
-        capture["streams"] = [{k: v for k, v in stream.items() if k not in ("xxh3_64", "truth")} | {"bytes": len(data) * times}]
-        (root / "capture.json").write_text(json.dumps(capture))
-    return root
+    return path
+
+
+def images_of(root):
+    """The options by which a raw trace gets the images of a capture."""
+    capture = json.loads((root / "capture.json").read_text())
+    for m in capture["processes"][0]["mappings"]:
+        image = root / m["image"]
+        size = min(m["size"], image.stat().st_size - m["offset"])
+        if size > 0:
+            yield f"--raw={image}:{m['offset']:#x}-{m['offset'] + size:#x}:{int(str(m['address']), 0):#x}"
 
 
 def size_part(args, name, sizes):
     """CPU and wall seconds at each size, warm and as a whole process."""
     rows = {t: [] for t in sizes}
-    for t in sizes:
-        repeated(args, name, t)
-    for _ in range(args.rounds):
+    images = [*images_of(args.data / name)]
+    for round_ in range(args.rounds):
         for t in sizes:
-            small = argparse.Namespace(**vars(args))
-            small.data = args.work
-            small.other = args.work / "other"
-            small.other.mkdir(exist_ok=True)
-            link = small.other / f"{name}-x{t}"
-            if not link.exists():
-                link.symlink_to((args.other / name).resolve())
-            r = bench(small, f"{name}-x{t}", "--no-libipt")
+            say(f"round {round_ + 1} of {args.rounds}: {name}, {t} times")
+            r = bench(args, repeated(args, name, t), stream_of(args.other / name), "--no-libipt", *images)
             rows[t].append({c["name"]: {"cpu": c["cpu_seconds"]["median"], "wall": c["wall_seconds"]["median"],
                                         "serial": c.get("serial_cpu_seconds"), "peak_rss": c.get("peak_rss")} for c in r["contenders"]})
     out = []
@@ -254,6 +256,50 @@ def size_table(rows):
         lines.append(f"| {r['name']} x {r['times']} | {r['warm']['cpu']:.3f} | {r['warm_by_1x']:.2f} | {r['process']['cpu']:.3f} | "
                      f"{r['process_by_1x']:.2f} | {r['threads_by_one']:.2f} | {r['warm']['serial']:.4f} | "
                      f"{r['process']['peak_rss'] / 2**20:.0f} |")
+    return "\n".join(lines)
+
+
+def plain_part(args, names):
+    """Traces without time packets and compressed returns, warm."""
+    rows = {n: [] for n in names}
+    for round_ in range(args.rounds):
+        for n in names:
+            say(f"round {round_ + 1} of {args.rounds}: {n} without time packets and compressed returns")
+            r = bench(args, args.plain / n, args.plain / "other" / n, "--no-libipt", "-j1")
+            rows[n].append({c["name"]: c["cpu_seconds"]["median"] * 1e9 / r["branches"] for c in r["contenders"]})
+    return [{"name": n, **{k: statistics.median(s[k] for s in rows[n]) for k in rows[n][0]}} for n in names]
+
+
+def plain_table(rows):
+    lines = ["| program | warm ns/branch | cold ns/branch |", "|---|--:|--:|"]
+    lines += [f"| {r['name']} | {r['warm']:.2f} | {r['cold']:.2f} |" for r in rows]
+    lines.append(f"| geometric mean | {geomean([r['warm'] for r in rows]):.2f} | {geomean([r['cold'] for r in rows]):.2f} |")
+    return "\n".join(lines)
+
+
+def text_part(args):
+    """MB of text a second of wall time, to /dev/null."""
+    rows = []
+    for name in ("compress", "database"):
+        root = HERE.parent / "datasets" / name
+        for what, more in (("IPs only", ["--no-disasm"]), ("with disassembly", [])):
+            command = [args.ptmill, "decode", "-q", "-j", str(args.threads), *more, root]
+            with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+                size = sum(len(part) for part in iter(lambda: child.stdout.read(1 << 20), b""))
+            walls, cpus = [], []
+            for _ in range(args.rounds):
+                begin = time.monotonic()
+                cpus.append(sum(cpu_of_child([*command, "-o", "/dev/null"])))
+                walls.append(time.monotonic() - begin)
+            rows.append({"name": name, "what": what, "bytes": size, "wall_s": statistics.median(walls), "cpu_s": statistics.median(cpus),
+                         "wall_s_min": min(walls)})
+    return rows
+
+
+def text_table(rows):
+    lines = ["| small capture | text | MB | wall s | MB/s | MB/s a CPU |", "|---|---|--:|--:|--:|--:|"]
+    lines += [f"| {r['name']} | {r['what']} | {r['bytes'] / 1e6:.0f} | {r['wall_s']:.3f} | {r['bytes'] / 1e6 / r['wall_s']:.0f} | "
+              f"{r['bytes'] / 1e6 / r['cpu_s']:.0f} |" for r in rows]
     return "\n".join(lines)
 
 
@@ -287,9 +333,10 @@ def arguments():
     p.add_argument("--work", type=pathlib.Path, default=pathlib.Path("bench-work"), help="what is made for the benchmarks (bench-work)")
     p.add_argument("--data", type=pathlib.Path, help="recordings of make-datasets.sh, made if missing (WORK/data)")
     p.add_argument("--other", type=pathlib.Path, help="recordings with another seed (WORK/other)")
+    p.add_argument("--plain", type=pathlib.Path, help="recordings without time packets and compressed returns (WORK/plain)")
     p.add_argument("--results", type=pathlib.Path, default=HERE / "results", help="where results go (bench/results)")
     p.add_argument("--fresh", action="store_true", help="forget samples of earlier rounds")
-    p.add_argument("--only", choices=["main", "micro", "size"], help="one part only")
+    p.add_argument("--only", choices=["main", "micro", "plain", "size", "text"], help="one part only")
     p.add_argument("names", nargs="*", metavar="NAME", help=f"programs: {' '.join(NAMES)}")
     args = p.parse_args()
     args.names = args.names or (["gzip", "sqlite3", "perl"] if args.quick else NAMES)
@@ -301,6 +348,7 @@ def arguments():
         p.error("no such program, or a number that makes no sense")
     args.data = args.data or args.work / "data"
     args.other = args.other or args.work / "other"
+    args.plain = args.plain or args.work / "plain"
     args.ptmill = pathlib.Path(os.environ.get("PTMILL", "ptmill")).resolve()
     args.micro = pathlib.Path(os.environ.get("PTM_MICRO", args.ptmill.parent / "../../bench/micro/ptm_micro"))
     return args
@@ -319,10 +367,16 @@ def main():
     if args.only in (None, "micro"):
         result["micro"] = micro_part(args, args.names)
         print(micro_table(result["micro"]) + "\n", flush=True)
+    if args.only in (None, "text"):
+        result["text"] = text_part(args)
+        print(text_table(result["text"]) + "\n", flush=True)
+    if args.only == "plain" or (args.only is None and not args.quick):
+        result["plain"] = plain_part(args, args.names)
+        print(plain_table(result["plain"]) + "\n", flush=True)
     if args.only == "size" or (args.only is None and not args.quick):
         result["size"] = size_part(args, args.names[0] if args.names != NAMES else "xz", [1, 4, 16])
         print(size_table(result["size"]), flush=True)
-    (args.results / "run.json").write_text(json.dumps(result, indent=1) + "\n")
+    (args.results / ("run.json" if args.only is None else f"run-{args.only}.json")).write_text(json.dumps(result, indent=1) + "\n")
     if not all(r["agree"] for r in result.get("programs", [])):
         sys.exit("run.py: decoders saw different instructions: figures compare different work")
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check captures against the truth that was recorded with them.
 
-    check-datasets.py [--psbs N] [--tools DIR] [--native FILE] CAPTURE...
+    check-datasets.py [--psbs N] [--tools DIR] CAPTURE...
 
 For each stream of each capture:
   (a) `ptmill digest --every` of the whole stream is the truth at every checkpoint;
@@ -11,8 +11,7 @@ For each stream of each capture:
   (c) plain programs around libipt's instruction and block decoder count the same, the former with the same digest
       (tests/tools/ipt_block.c, looked for in DIR, default $BUILD/tests/tools).
 
-With --native FILE, the datasets.jsonl of make-datasets.sh, a table of the decode slowdown follows: CPU seconds of decoding by
-CPU seconds of the native run.  $PTMILL is the program.  Ends with code 1 if anything differs.
+$PTMILL is the program.  Ends with code 1 if anything differs.  How long decoding takes is what bench/run.sh measures.
 """
 import argparse
 import bisect
@@ -55,16 +54,11 @@ class Failed(Exception):
 
 
 def run(args, **kw):
-    """What a program prints, and the CPU seconds that it took."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        child = subprocess.Popen([str(a) for a in args], stdout=out, stderr=err, stdin=subprocess.DEVNULL, **kw)
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        err.seek(0)
-        if child.returncode != 0:
-            raise Failed(f"{args[0]} {args[1]}: exit code {child.returncode}: {err.read().decode(errors='replace').strip()}")
-        return out.read().decode(), usage.ru_utime + usage.ru_stime
+    """What a program prints."""
+    child = subprocess.run([str(a) for a in args], stdin=subprocess.DEVNULL, capture_output=True, **kw)
+    if child.returncode != 0:
+        raise Failed(f"{args[0]} {args[1]}: exit code {child.returncode}: {child.stderr.decode(errors='replace').strip()}")
+    return child.stdout.decode()
 
 
 def end_of_psbplus(data, at):
@@ -140,7 +134,7 @@ class Stream:
 
 def check_whole(ptmill, root, streams, report):
     """(a): all streams of a capture in one run."""
-    out, cpu = run([ptmill, "digest", "-q", "-j1", "--bind=none", f"--every={EVERY}", root])
+    out = run([ptmill, "digest", "-q", "-j1", "--bind=none", f"--every={EVERY}", root])
     for s in streams:
         text = "\n".join(re.findall(rf"^stream .*:{re.escape(s.name)} ((?:at|instructions) .*)$", out, re.M))
         if stream_line(text) != (s.truth.n, s.truth.digest):
@@ -150,7 +144,6 @@ def check_whole(ptmill, root, streams, report):
             raise Failed(f"{s.name}: {len(got)} checkpoints, {len(s.truth.checkpoints)} expected; the first that differs: "
                          f"{next((a for a in zip(got, s.truth.checkpoints) if a[0] != a[1]), 'none')}")
         report["checkpoints"] += len(got)
-    report["ptmill_s"] += cpu
 
 
 def check_psbs(ptmill, s, want, scratch, report):
@@ -172,7 +165,7 @@ def check_psbs(ptmill, s, want, scratch, report):
             raise Failed(f"{s.name}: no PSB at {begin[0]:#x}")
         piece.write_bytes(data[begin[0]:len(data) if last else end_of_psbplus(data, end[0])])
         strict = [] if overflow_in(s, begin, end) else ["--strict"]
-        out, _ = run([ptmill, "digest", "-q", "-j1", "--bind=none", *strict, *s.clock_options(), *raws, piece])
+        out = run([ptmill, "digest", "-q", "-j1", "--bind=none", *strict, *s.clock_options(), *raws, piece])
         if stream_line(out) != part(begin, end):
             raise Failed(f"{s.name}: the part at {begin[0]:#x} is {stream_line(out)}, expected {part(begin, end)}")
         report["psbs"] += 1
@@ -184,20 +177,19 @@ def overflow_in(s, begin, end):
     return i < len(s.truth.gaps) and s.truth.gaps[i] <= end[0]
 
 
-def check_libipt(tool, s, report):
+def check_libipt(tool, s):
     """(c)"""
     sections = [f"{image}:{offset}:{size}:{address:#x}" for image, offset, size, address in s.sections()]
     for way in ("block", "insn"):
-        out, cpu = run([tool, way, s.trace, *sections])
+        out = run([tool, way, s.trace, *sections])
         m = re.match(r"instructions (\d+)\n(?:digest (0x[0-9a-f]{16})\n)?$", out)
         got = int(m.group(1)), int(m.group(2) or "0", 16)
         if got != (s.truth.n, s.truth.digest if way == "insn" else 0):
             raise Failed(f"{s.name}: libipt's {way} decoder: {got[0]}, {got[1]:#x}, expected {s.truth.n}, {s.truth.digest:#x}")
-        report[way + "_s"] += cpu
 
 
 def check(args, root):
-    report = {"name": root.name, "streams": 0, "instructions": 0, "checkpoints": 0, "psbs": 0, "ptmill_s": 0, "block_s": 0, "insn_s": 0}
+    report = {"name": root.name, "streams": 0, "instructions": 0, "checkpoints": 0, "psbs": 0}
     with open(root / "capture.json") as f:
         capture = json.load(f)
     streams = [Stream(root, capture, s) for s in capture["streams"]]
@@ -208,33 +200,18 @@ def check(args, root):
         for s in streams:
             s.unpack(scratch)
             check_psbs(args.ptmill, s, args.psbs, scratch, report)
-            check_libipt(args.tools / "ipt_block", s, report)
+            check_libipt(args.tools / "ipt_block", s)
     return report
-
-
-def slowdown(path, reports):
-    native = {}
-    with open(path) as f:
-        for line in f:
-            figures = json.loads(line)
-            native[figures["name"]] = figures["native_cpu_s"]
-    print(f"{'program':8} {'native_s':>9} {'ptmill_s':>9} {'insn_s':>8} {'block_s':>8}  slowdown: ptmill   insn  block")
-    for r in reports:
-        base = native.get(r["name"])
-        if base:
-            print(f"{r['name']:8} {base:9.2f} {r['ptmill_s']:9.2f} {r['insn_s']:8.2f} {r['block_s']:8.2f} "
-                  f"{r['ptmill_s'] / base:17.1f} {r['insn_s'] / base:6.1f} {r['block_s'] / base:6.1f}")
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--psbs", type=int, default=40, metavar="N", help="PSBs a stream to decode on their own (40; 0: all)")
     p.add_argument("--tools", type=pathlib.Path, default=pathlib.Path(os.environ.get("BUILD", "build"), "tests/tools"))
-    p.add_argument("--native", metavar="FILE", help="datasets.jsonl: print the decode slowdown, too")
     p.add_argument("captures", nargs="+", type=pathlib.Path, metavar="CAPTURE")
     args = p.parse_args()
     args.ptmill = os.environ.get("PTMILL", "ptmill")
-    reports, bad = [], 0
+    bad = 0
     for root in args.captures:
         try:
             r = check(args, root)
@@ -242,11 +219,8 @@ def main():
             print(f"{root.name}: FAILED: {'' if isinstance(e, Failed) else type(e).__name__ + ': '}{e}", flush=True)
             bad += 1
             continue
-        reports.append(r)
         print(f"{r['name']}: {r['streams']} streams, {r['instructions']} instructions, {r['checkpoints']} checkpoints, "
               f"{r['psbs']} PSBs on their own, libipt's two decoders: the same", flush=True)
-    if args.native:
-        slowdown(args.native, reports)
     sys.exit(1 if bad else 0)
 
 

@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# make-datasets.sh [--large] [--seed N] [--inputs] [DIR] [NAME...] - record the medium captures (50 to 150 MB of trace each; --large:
+# make-datasets.sh [--large] [--seed N] [--plain] [--inputs] [DIR] [NAME...] - record the medium captures (50 to 150 MB of trace each; --large:
 # 0.45 to 1 GB) into DIR.
 #
 # With --inputs nothing is recorded: the inputs are made, and each program's command printed, a line each, for bench/run.sh.
+# With --plain the traces have no time packets and no compressed returns: what other decoders are measured with.
 # Another seed (default: 1) makes other inputs of the same kind: a second recording of the same program, to fill caches with.
 #
 # The programs are those of the system: gzip, xz, sqlite3, perl, python3, cc1 (of gcc) and node; what is not installed is left out.
 # Their inputs are made here, the same on every machine.  Each program is run natively and recorded, and both must print the same and
-# end alike.  The figures go to standard output and, a JSON object a line, to DIR/datasets.jsonl, for
-# scripts/check-datasets.py.  Seconds are CPU seconds (user and system) of all processes of the run; "wall" is what passed.
+# end alike.  The figures go to standard output and, a JSON object a line, to DIR/datasets.jsonl.  Seconds are CPU seconds (user and system) of all processes of the run; "wall" is what passed.
 set -euo pipefail
 
 src=$(cd "$(dirname "$0")/.." && pwd)
@@ -23,16 +23,18 @@ die() {
 }
 
 usage() {
-	die 64 "usage: make-datasets.sh [--large] [--seed N] [--inputs] [DIR] [NAME...], N from 1 to 999, NAME one of ${names[*]}"
+	die 64 "usage: make-datasets.sh [--large] [--seed N] [--plain] [--inputs] [DIR] [NAME...], N from 1 to 999, NAME one of ${names[*]}"
 }
 
 scale=1
 seed=1
 inputs_only=
+how=(--timing mtc)
 while [[ "${1:-}" = -* ]]; do
 	case "$1" in
 	--large) scale=10 ;;
 	--inputs) inputs_only=1 ;;
+	--plain) how=(--timing none --ret-comp off) ;;
 	--seed)
 		[[ "${2:-}" =~ ^[1-9][0-9]{0,2}$ ]] || usage
 		seed=$2
@@ -262,7 +264,7 @@ make_one() {
 	ncode=$(timed "$inputs/native" "$inputs/native.t" "${clean[@]}" "$exe" "${args[@]}")
 	[ ! -e "$inputs/cc1.s" ] || mv "$inputs/cc1.s" "$inputs/native"
 	rm -rf "$out"
-	rcode=$(timed "$inputs/recorded" "$inputs/recorded.t" "${clean[@]}" "$PTMILL" record --backend qemu --timing mtc -o "$out" -- \
+	rcode=$(timed "$inputs/recorded" "$inputs/recorded.t" "${clean[@]}" "$PTMILL" record --backend qemu "${how[@]}" -o "$out" -- \
 		"$exe" "${args[@]}")
 	[ ! -e "$inputs/cc1.s" ] || mv "$inputs/cc1.s" "$inputs/recorded"
 	[ "$rcode" = 0 ] || { cat "$inputs/recorded.err" >&2; die 70 "$name: it was not recorded"; }
