@@ -137,6 +137,14 @@ PLANTS = [
     ("loser-of-race-kept", "src/flow/cache.c",
      "\treturn id_of(gen, ptm_rcu_map_add_unique(gen->map, hash, match, &key, &gen->links[id]));\n",
      "\t(void)ptm_rcu_map_add_unique(gen->map, hash, match, &key, &gen->links[id]);\n\treturn id;\n"),
+    ("cell-beyond-mapping", "src/image/code_map.h",
+     " && (cell & 15) <= room;", " && room > 0;"),
+    ("cell-of-other-place", "src/image/space.c",
+     "\t*cells = image->cells + range->file_offset;\n", "\t*cells = image->cells;\n"),
+    ("cell-displacement", "src/image/code_map.c",
+     "\t\treturn is8 ? PTM_CELL_COND8 : PTM_CELL_COND32;\n", "\t\treturn PTM_CELL_COND8;\n"),
+    ("cell-of-guess", "src/image/code_map.c",
+     "\tif (insn->guessed)\n\t\treturn PTM_CELL_ODD;\n", ""),
 ]
 
 # Quick tests first: most plants are caught by them.
