@@ -124,9 +124,10 @@ int ptm_fast_bind(struct ptm_fast *f, uint64_t ip)
 	for (unsigned i = 0; i < n; i++) {
 		struct ptm_event *ev = &f->fup_events[i];
 		/* PTW stands behind its PTWRITE, the others before the instruction. */
-		const struct ptm_stop stop = {.how = ev->kind == PTM_EV_PTWRITE ? PTM_STOP_BEHIND
-										: PTM_STOP_AT,
-					      .ip = ip};
+		const bool ptw = ev->kind == PTM_EV_PTWRITE;
+		const struct ptm_stop stop = {.how = ptw ? PTM_STOP_BEHIND : PTM_STOP_AT,
+					      .ip = ip,
+					      .binds = ptw ? 1u << PTM_BINDS_PTWRITE : 0};
 
 		ev->flags |= PTM_EVF_HAS_IP;
 		ev->ip = ip;

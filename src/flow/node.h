@@ -67,7 +67,7 @@ struct ptm_stop {
 	enum { PTM_STOP_AT, PTM_STOP_BEHIND, PTM_STOP_BINDS, PTM_STOP_COUNT } how;
 	uint64_t ip;    /* AT, BEHIND: before, or behind the instruction there */
 	unsigned binds; /* BINDS: behind the first instruction of these binds: 1 << enum
-			   ptm_insn_binds */
+			   ptm_insn_binds; BEHIND: only if it has one of these, unless 0 */
 	uint32_t n;     /* COUNT: after so many instructions, at most the node's */
 };
 

@@ -54,11 +54,11 @@ struct model {
 		*last;   /* of the instructions that both have; NULL: not the program's */
 	uint64_t target; /* the address that the stack had for it, if it is a RET */
 	bool empty;
-	bool known;     /* there was an instruction */
-	bool overflow;  /* one was seen */
-	bool stray_ptw; /* a PTW was told at another instruction than PTWRITE */
-	bool has_to;    /* the last event but the present one was `disabled`, */
-	uint64_t to;    /* ... and told this address */
+	bool known;    /* there was an instruction, ... */
+	uint64_t at;   /* ... here */
+	bool overflow; /* one was seen */
+	bool has_to;   /* the last event but the present one was `disabled`, */
+	uint64_t to;   /* ... and told this address */
 };
 
 /* Instructions are sorted by region, then address. */
@@ -89,6 +89,7 @@ static void execute(struct model *m, uint64_t ip)
 	const struct flow_insn *insn = m->last = find(m->prog, ip);
 
 	m->known = true;
+	m->at = ip;
 	if (insn == NULL)
 		return;
 	if (insn->op == FLOW_CALL_INDIRECT ||
@@ -211,6 +212,17 @@ static bool comes_to(const struct flow_pair *pair, uint64_t ip, uint64_t to, uns
 	return false;
 }
 
+/* Is there a PTWRITE at @ip? */
+static bool is_ptwrite(const struct flow_pair *pair, uint64_t ip)
+{
+	const enum ptm_mode mode = pair->prog->bits == 64 ? PTM_MODE_64 : PTM_MODE_32;
+	struct ptm_insn insn;
+	uint8_t bytes[15];
+	size_t n = ptm_space_read(pair->space, ip, bytes, sizeof(bytes));
+
+	return ptm_insn_decode(bytes, n, ip, mode, &insn) > 0 && insn.binds == PTM_BINDS_PTWRITE;
+}
+
 /* Is there a TIP with @ip, not far from @offset of the trace? */
 static bool has_tip_near(const struct flow_pair *pair, uint64_t frame, uint64_t offset, uint64_t ip)
 {
@@ -259,8 +271,13 @@ static enum flow_reason explain_packets(const struct flow_pair *pair, size_t fra
 		if (around.before.kind == PTM_PKT_FUP && comes_to(pair, b->ip, around.before.ip, 0))
 			return FLOW_FUP_LAST;
 	}
+	if (is_event(a, PTM_EV_PTWRITE) && !is_ptwrite(pair, a->ev->ip))
+		return FLOW_PTW;
 	if (a_insn && is_gap(b) && b->ev->arg == PTM_GAP_MISMATCH) {
 		around = look_around(pair, begin, b->ev->offset);
+		if (around.before.kind == PTM_PKT_PTW && around.at.kind == PTM_PKT_FUP &&
+		    !is_ptwrite(pair, around.at.ip))
+			return FLOW_PTW;
 		if (around.at.kind == PTM_PKT_FUP && !comes_to(pair, a->ip, around.at.ip, 0))
 			return FLOW_FUP_MISSED;
 		if (around.at.kind == PTM_PKT_PTW && !comes_to(pair, a->ip, 0, PTM_BINDS_PTWRITE))
@@ -302,8 +319,6 @@ static enum flow_reason explain(const struct model *m, const struct token *a, co
 	if (ret && !m->empty && !b->there && is_gap(a) && a->ev->arg == PTM_GAP_SEAM &&
 	    a->ev->to == m->target)
 		return FLOW_RETURN;
-	if (m->stray_ptw)
-		return FLOW_PTW;
 	if (m->last != NULL && m->last->op == FLOW_MOV_CR3 && is_event(a, PTM_EV_DISABLED))
 		return FLOW_CR3_PGD;
 	if (a->there && a->ev == NULL && b->there && b->ev != NULL && !is_gap(b) && is_gap(stop) &&
@@ -340,6 +355,10 @@ static enum flow_reason explain_rest(const struct flow_pair *pair, size_t frame,
 
 	if (b->there && b->ev == NULL && find(m->prog, b->ip) == NULL)
 		garbage = true;
+	/* REX2, say: libipt takes the second half of the last instruction for another. */
+	if (garbage && m->known && is_gap(a) && a->ev->arg == PTM_GAP_BAD_INSN &&
+	    a->ev->ip - m->at - 1 < 14 && address_of(b) > a->ev->ip)
+		return FLOW_LENGTH;
 	if (garbage && ((a->there && a->ev == NULL) || is_gap(a)) &&
 	    ((b->there && b->ev == NULL) || is_gap(b)))
 		return FLOW_LENGTH;
@@ -365,8 +384,6 @@ static void note(struct model *m, const struct token *t)
 		m->n = 0;
 		m->overflow = true;
 	}
-	m->stray_ptw |=
-		is_event(t, PTM_EV_PTWRITE) && m->last != NULL && m->last->op != FLOW_PTWRITE;
 	m->has_to = is_event(t, PTM_EV_DISABLED) && (t->ev->flags & PTM_EVF_HAS_TO) != 0;
 	m->to = m->has_to ? t->ev->to : 0;
 }

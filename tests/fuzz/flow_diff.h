@@ -30,7 +30,7 @@ enum flow_reason {
 	FLOW_MODE,       /* PSB+ cut short by an OVF, before MODE.Exec: code of no known size */
 	FLOW_CR3_PGD,    /* TIP.PGD behind PIP: it binds both to the same MOV CR3 */
 	FLOW_NOT_TAKEN,  /* a bit for not taken at a RET, and a TIP behind it: a deferred one? */
-	FLOW_PTW,        /* a PTW whose FUP names no PTWRITE: may an event be there, too? */
+	FLOW_PTW,        /* a PTW whose FUP names no PTWRITE: it tells it there */
 	FLOW_UNEXPLAINED,
 	FLOW_REASONS
 };

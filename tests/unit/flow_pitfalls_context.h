@@ -173,6 +173,9 @@ static const struct flow_case context_cases[] = {
 	/* One instruction, one packet. */
 	CASE("B59-one-too-many", PTWRITE, "psb+0 " PTW4 " " PTW8 " T",
 	     "0 1 [ptwrite 11223344 @1] 6 [gap mismatch @7]"),
+	/* The FUP of a PTW names its PTWRITE, and no other instruction. */
+	CASE("B59-stray-fup", PTWRITE, "psb+0 " PTW8_IP " fup:6 T", "0 1 6 [gap mismatch @7]"),
+	CASE("B59-stray-fup-branch", PTWRITE, "psb+6 " PTW8_IP " fup:7 T", "6 [gap mismatch @7]"),
 	CASE("B59-reserved-size", TIGHT, "psb+0 T 02521122334455667788", "0 1 [gap bad packet]"),
 	CASE("B59-no-fup", PTWRITE, "psb+ " PTW8_IP " pge:0 T",
 	     "[ptwrite 1122334455667788] [enabled @0] 0 1 6 7"),
