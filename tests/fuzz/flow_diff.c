@@ -47,18 +47,20 @@ struct token {
 };
 
 struct model {
-	const struct flow_prog *prog;
+	const struct flow_pair *pair;
+	enum ptm_mode mode;
 	uint64_t ip[DEPTH];
 	unsigned top, n;
 	const struct flow_insn
 		*last;   /* of the instructions that both have; NULL: not the program's */
-	uint64_t target; /* the address that the stack had for it, if it is a RET */
-	bool empty;
-	bool known;    /* there was an instruction, ... */
-	uint64_t at;   /* ... here */
-	bool overflow; /* one was seen */
-	bool has_to;   /* the last event but the present one was `disabled`, */
-	uint64_t to;   /* ... and told this address */
+	bool returns;    /* the last one is a RET, ... */
+	uint64_t target; /* ... and the stack had this address for it, */
+	bool empty;      /* ... or was empty */
+	bool known;      /* there was an instruction, ... */
+	uint64_t at;     /* ... here */
+	bool overflow;   /* one was seen */
+	bool has_to;     /* the last event but the present one was `disabled`, */
+	uint64_t to;     /* ... and told this address */
 };
 
 /* Instructions are sorted by region, then address. */
@@ -83,21 +85,33 @@ static const struct flow_insn *find(const struct flow_prog *prog, uint64_t ip)
 	return NULL;
 }
 
+/* The instruction at @ip, whether or not the program means one there; false if there is none. */
+static bool read_insn(const struct model *m, uint64_t ip, struct ptm_insn *insn)
+{
+	uint8_t bytes[15];
+	size_t n = ptm_space_read(m->pair->space, ip, bytes, sizeof(bytes));
+
+	return ptm_insn_decode(bytes, n, ip, m->mode, insn) > 0;
+}
+
 /* Both executed the instruction at @ip. */
 static void execute(struct model *m, uint64_t ip)
 {
-	const struct flow_insn *insn = m->last = find(m->prog, ip);
+	struct ptm_insn insn;
 
+	m->last = find(m->pair->prog, ip);
 	m->known = true;
 	m->at = ip;
-	if (insn == NULL)
+	m->returns = false;
+	if (!read_insn(m, ip, &insn))
 		return;
-	if (insn->op == FLOW_CALL_INDIRECT ||
-	    (insn->op == FLOW_CALL && m->prog->insns[insn->target].ip != ip + insn->len)) {
+	if (insn.klass == PTM_INSN_CALL_INDIRECT ||
+	    (insn.klass == PTM_INSN_CALL && insn.target != ip + insn.len)) {
 		m->top = (m->top + 1) % DEPTH;
-		m->ip[m->top] = ip + insn->len;
+		m->ip[m->top] = ip + insn.len;
 		m->n += m->n < DEPTH;
-	} else if (insn->op == FLOW_RET) {
+	} else if (insn.klass == PTM_INSN_RET) {
+		m->returns = true;
 		m->empty = m->n == 0;
 		m->target = m->ip[m->top];
 		if (!m->empty) {
@@ -188,18 +202,14 @@ static struct around look_around(const struct flow_pair *pair, uint64_t frame, u
 
 /* Does the flow come from @ip to an instruction that is at @to, or binds (if @to is 0), before one
  * that needs a packet? */
-static bool comes_to(const struct flow_pair *pair, uint64_t ip, uint64_t to, unsigned binds)
+static bool comes_to(const struct model *m, uint64_t ip, uint64_t to, unsigned binds)
 {
-	const enum ptm_mode mode = pair->prog->bits == 64 ? PTM_MODE_64 : PTM_MODE_32;
-
 	for (unsigned i = 0; i < 4096; i++) {
 		struct ptm_insn insn;
-		uint8_t bytes[15];
-		size_t n = ptm_space_read(pair->space, ip, bytes, sizeof(bytes));
 
 		if (to != 0 && ip == to)
 			return true;
-		if (ptm_insn_decode(bytes, n, ip, mode, &insn) <= 0)
+		if (!read_insn(m, ip, &insn))
 			return false;
 		if (to == 0 && insn.binds == binds)
 			return true;
@@ -213,14 +223,11 @@ static bool comes_to(const struct flow_pair *pair, uint64_t ip, uint64_t to, uns
 }
 
 /* Is there a PTWRITE at @ip? */
-static bool is_ptwrite(const struct flow_pair *pair, uint64_t ip)
+static bool is_ptwrite(const struct model *m, uint64_t ip)
 {
-	const enum ptm_mode mode = pair->prog->bits == 64 ? PTM_MODE_64 : PTM_MODE_32;
 	struct ptm_insn insn;
-	uint8_t bytes[15];
-	size_t n = ptm_space_read(pair->space, ip, bytes, sizeof(bytes));
 
-	return ptm_insn_decode(bytes, n, ip, mode, &insn) > 0 && insn.binds == PTM_BINDS_PTWRITE;
+	return read_insn(m, ip, &insn) && insn.binds == PTM_BINDS_PTWRITE;
 }
 
 /* Is there a TIP with @ip, not far from @offset of the trace? */
@@ -241,17 +248,17 @@ static bool has_tip_near(const struct flow_pair *pair, uint64_t frame, uint64_t 
 }
 
 /* Packets of a damaged frame that do not belong where they are. */
-static enum flow_reason explain_packets(const struct flow_pair *pair, size_t frame,
-					const struct token *a, const struct token *b,
-					const struct token *behind)
+static enum flow_reason explain_packets(const struct model *m, size_t frame, const struct token *a,
+					const struct token *b, const struct token *behind)
 {
+	const struct flow_pair *pair = m->pair;
 	const uint64_t begin = pair->ipt->frames.v[frame].offset;
 	const bool a_insn = a->there && a->ev == NULL;
 	struct around around;
 
 	if (is_event(b, PTM_EV_PAGING) || is_event(b, PTM_EV_VMCS)) {
 		if (!a_insn ||
-		    !comes_to(pair, a->ip, 0,
+		    !comes_to(m, a->ip, 0,
 			      b->ev->kind == PTM_EV_PAGING ? PTM_BINDS_MOV_CR3 : PTM_BINDS_VMENTRY))
 			return FLOW_PIP;
 	}
@@ -268,19 +275,19 @@ static enum flow_reason explain_packets(const struct flow_pair *pair, size_t fra
 				     frame + 1 < pair->ipt->frames.n
 					     ? pair->ipt->frames.v[frame + 1].offset
 					     : pair->len);
-		if (around.before.kind == PTM_PKT_FUP && comes_to(pair, b->ip, around.before.ip, 0))
+		if (around.before.kind == PTM_PKT_FUP && comes_to(m, b->ip, around.before.ip, 0))
 			return FLOW_FUP_LAST;
 	}
-	if (is_event(a, PTM_EV_PTWRITE) && !is_ptwrite(pair, a->ev->ip))
+	if (is_event(a, PTM_EV_PTWRITE) && !is_ptwrite(m, a->ev->ip))
 		return FLOW_PTW;
 	if (a_insn && is_gap(b) && b->ev->arg == PTM_GAP_MISMATCH) {
 		around = look_around(pair, begin, b->ev->offset);
 		if (around.before.kind == PTM_PKT_PTW && around.at.kind == PTM_PKT_FUP &&
-		    !is_ptwrite(pair, around.at.ip))
+		    !is_ptwrite(m, around.at.ip))
 			return FLOW_PTW;
-		if (around.at.kind == PTM_PKT_FUP && !comes_to(pair, a->ip, around.at.ip, 0))
+		if (around.at.kind == PTM_PKT_FUP && !comes_to(m, a->ip, around.at.ip, 0))
 			return FLOW_FUP_MISSED;
-		if (around.at.kind == PTM_PKT_PTW && !comes_to(pair, a->ip, 0, PTM_BINDS_PTWRITE))
+		if (around.at.kind == PTM_PKT_PTW && !comes_to(m, a->ip, 0, PTM_BINDS_PTWRITE))
 			return FLOW_PIP;
 	}
 	return FLOW_UNEXPLAINED;
@@ -288,9 +295,10 @@ static enum flow_reason explain_packets(const struct flow_pair *pair, size_t fra
 
 static bool is_return(const struct model *m, const struct token *t)
 {
-	const struct flow_insn *insn = t->there && t->ev == NULL ? find(m->prog, t->ip) : NULL;
+	struct ptm_insn insn;
 
-	return insn != NULL && insn->op == FLOW_RET;
+	return t->there && t->ev == NULL && read_insn(m, t->ip, &insn) &&
+	       insn.klass == PTM_INSN_RET;
 }
 
 /* Where the flow stands at @t. */
@@ -303,7 +311,7 @@ static uint64_t address_of(const struct token *t)
 static enum flow_reason explain(const struct model *m, const struct token *a, const struct token *b,
 				const struct token *behind, const struct token *stop)
 {
-	const bool ret = m->last != NULL && m->last->op == FLOW_RET;
+	const bool ret = m->returns;
 
 	if (is_gap(a) && is_gap(b))
 		return FLOW_BOTH_STOP;
@@ -353,7 +361,7 @@ static enum flow_reason explain_rest(const struct flow_pair *pair, size_t frame,
 	uint64_t end = frame + 1 < pair->ipt->frames.n ? mark[1].offset : pair->len;
 	bool garbage = pair->patched || (m->known && m->last == NULL);
 
-	if (b->there && b->ev == NULL && find(m->prog, b->ip) == NULL)
+	if (b->there && b->ev == NULL && find(pair->prog, b->ip) == NULL)
 		garbage = true;
 	/* REX2, say: libipt takes the second half of the last instruction for another. */
 	if (garbage && m->known && is_gap(a) && a->ev->arg == PTM_GAP_BAD_INSN &&
@@ -384,6 +392,10 @@ static void note(struct model *m, const struct token *t)
 		m->n = 0;
 		m->overflow = true;
 	}
+	if (is_event(t, PTM_EV_EXEC_MODE))
+		m->mode = t->ev->arg == 64   ? PTM_MODE_64
+			  : t->ev->arg == 32 ? PTM_MODE_32
+					     : PTM_MODE_16;
 	m->has_to = is_event(t, PTM_EV_DISABLED) && (t->ev->flags & PTM_EVF_HAS_TO) != 0;
 	m->to = m->has_to ? t->ev->to : 0;
 }
@@ -427,10 +439,27 @@ static void part(const struct flow_pair *pair, size_t frame, const struct token 
 	(void)snprintf(parting->what, sizeof(parting->what), "%s | %s", ta, tb);
 }
 
+/* What the PSB+ of a frame says. */
+static enum ptm_mode first_mode(const struct flow_pair *pair, size_t frame)
+{
+	const uint64_t begin = pair->ipt->frames.v[frame].offset;
+	enum ptm_mode mode = PTM_MODE_64;
+	struct ptm_lexer lx;
+	struct ptm_pkt pkt;
+
+	ptm_lexer_init(&lx, pair->trace + begin, pair->len - (size_t)begin);
+	while (ptm_lex_next(&lx, &pkt) == PTM_LEX_OK && pkt.kind != PTM_PKT_PSBEND)
+		if (pkt.kind == PTM_PKT_MODE_EXEC)
+			mode = (pkt.type & 1) != 0   ? PTM_MODE_64
+			       : (pkt.type & 2) != 0 ? PTM_MODE_32
+						     : PTM_MODE_16;
+	return mode;
+}
+
 enum flow_reason flow_diff(const struct flow_pair *pair, size_t frame, struct flow_parting *parting)
 {
 	struct flow_cursor ca = flow_frame(pair->ipt, frame), cb = flow_frame(pair->other, frame);
-	struct model m = {.prog = pair->prog};
+	struct model m = {.pair = pair, .mode = first_mode(pair, frame)};
 	enum flow_reason equal = FLOW_EQUAL, reason;
 
 	for (parting->at = 0;; parting->at++) {
@@ -444,7 +473,7 @@ enum flow_reason flow_diff(const struct flow_pair *pair, size_t frame, struct fl
 
 			reason = explain(&m, &a, &b, &behind, &stop);
 			if (reason == FLOW_UNEXPLAINED)
-				reason = explain_packets(pair, frame, &a, &b, &behind);
+				reason = explain_packets(&m, frame, &a, &b, &behind);
 			if (reason == FLOW_UNEXPLAINED)
 				reason = explain_rest(pair, frame, &m, &a, &b);
 			return reason;
