@@ -48,12 +48,12 @@ void ptm_edges_destroy(struct ptm_edges *edges)
 
 const struct ptm_edge *ptm_edges_find(const struct ptm_edges *edges, uint64_t key)
 {
-	struct ptm_edge *e = ptm_edges_at(edges, (uint32_t)key, (uint32_t)(key >> 32));
+	struct ptm_edge *e = ptm_edges_at(edges, (uint32_t)key, PTM_EDGE_SYM(key));
 
 	for (unsigned i = 0; i < PTM_EDGE_PROBE; i++) {
 		uint64_t found = atomic_load_explicit(&e[i].key, memory_order_acquire);
 
-		if (found == key)
+		if (PTM_EDGE_SAME(found, key))
 			return &e[i];
 		if (found == 0)
 			break;
@@ -64,7 +64,7 @@ const struct ptm_edge *ptm_edges_find(const struct ptm_edges *edges, uint64_t ke
 bool ptm_edges_add(struct ptm_edges *edges, const struct ptm_edge *edge)
 {
 	const uint64_t key = atomic_load_explicit(&edge->key, memory_order_relaxed);
-	struct ptm_edge *e = ptm_edges_at(edges, (uint32_t)key, (uint32_t)(key >> 32));
+	struct ptm_edge *e = ptm_edges_at(edges, (uint32_t)key, PTM_EDGE_SYM(key));
 
 	for (unsigned i = 0; i < PTM_EDGE_PROBE; i++) {
 		uint64_t found = 0;
@@ -80,7 +80,7 @@ bool ptm_edges_add(struct ptm_edges *edges, const struct ptm_edge *edge)
 			atomic_fetch_add_explicit(&edges->used, 1, memory_order_relaxed);
 			return true;
 		}
-		if (found == key)
+		if (PTM_EDGE_SAME(found, key))
 			return false;
 	}
 	return false;

@@ -35,6 +35,15 @@
 #define PTM_SYM(bits, n, tip) (((uint32_t)(bits) | 1u << (n)) << 1 | (uint32_t)(tip))
 #define PTM_SYM_K             0x85ebca6bu
 
+/* A key: the state and the symbol that an edge is found by; beside them, how deep its own calls
+ * were at the deepest, those that vanish included: where the return stack is full, each of them
+ * costs an entry at its other end. */
+#define PTM_EDGE_KEY(state, sym) ((uint32_t)(state) | (uint64_t)(sym) << 32)
+#define PTM_EDGE_KEY_BITS        50u /* the symbol has 18 */
+#define PTM_EDGE_SYM(key)        ((uint32_t)((key) >> 32) & ((1u << (PTM_EDGE_KEY_BITS - 32)) - 1))
+#define PTM_EDGE_DEEPEST(key)    ((uint32_t)((key) >> PTM_EDGE_KEY_BITS))
+#define PTM_EDGE_SAME(a, b)      (((a) ^ (b)) << (64 - PTM_EDGE_KEY_BITS) == 0)
+
 /* The fields of `packed`. */
 #define PTM_EDGE_N(p)     ((p)&1023u) /* instructions */
 #define PTM_EDGE_NPUSH(p) ((p) >> 10 & 3u)
@@ -43,7 +52,7 @@
 #define PTM_EDGE_REST(p)  ((p) >> 14) /* symbol that is left over; 0: none */
 
 struct ptm_edge {
-	_Atomic uint64_t key; /* state | symbol << 32; 0: empty */
+	_Atomic uint64_t key; /* PTM_EDGE_KEY(), deepest << PTM_EDGE_KEY_BITS; 0: empty */
 	uint64_t b;           /* digest of the instructions alone */
 	uint32_t next;        /* state; 0: the TIP's target, or what is popped */
 	uint32_t push[PTM_EDGE_PUSH];
@@ -74,7 +83,7 @@ struct ptm_edges *ptm_edges_create(unsigned bits, struct ptm_edges *older);
 /* With all older ones. */
 void ptm_edges_destroy(struct ptm_edges *edges);
 
-/* The edge, or NULL. */
+/* The edge, or NULL.  @key: PTM_EDGE_KEY(). */
 const struct ptm_edge *ptm_edges_find(const struct ptm_edges *edges, uint64_t key);
 
 /* Publish a copy of @edge, unless somebody did already, or there is no room near its place.

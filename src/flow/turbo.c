@@ -202,7 +202,7 @@ struct build {
 	uint32_t n; /* instructions */
 	uint64_t b;
 	uint32_t push[PTM_EDGE_PUSH + PTM_NODE_PUSH + 1];
-	unsigned npush;
+	unsigned npush, deepest;
 	uint32_t flags;
 };
 
@@ -256,6 +256,8 @@ static int extend(struct build *e)
 	e->n += node->n;
 	for (unsigned i = 0; i < node->npush; i++)
 		e->push[e->npush++] = atomic_load_explicit(&node->push[i], memory_order_acquire);
+	if (e->npush > e->deepest)
+		e->deepest = e->npush;
 	if (how == GO_ON && (ptm_walk_next(e->w, e->id, taken, &e->id) < 0 || gen != e->w->gen))
 		return IRREGULAR;
 	if ((e->flags & (PTM_EDGE_POP | PTM_EDGE_DROP)) != 0 && e->npush > 0) {
@@ -294,7 +296,9 @@ static bool build(struct ptm_walk *w, uint32_t state, uint32_t sym, struct ptm_e
 		return false;
 	if (e.nbits > 0 || e.tip)
 		rest = PTM_SYM(e.bits & ((1u << e.nbits) - 1), e.nbits, e.tip);
-	atomic_store_explicit(&edge->key, state | (uint64_t)sym << 32, memory_order_relaxed);
+	atomic_store_explicit(&edge->key,
+			      PTM_EDGE_KEY(state, sym) | (uint64_t)e.deepest << PTM_EDGE_KEY_BITS,
+			      memory_order_relaxed);
 	edge->b = e.b;
 	edge->next = how == END_BEFORE ? PTM_STATE(e.id) : 0;
 	edge->push[0] = e.npush > 0 ? PTM_STATE(e.push[0]) : 0;
@@ -354,8 +358,7 @@ static __attribute__((noinline)) const struct ptm_edge *
 other_slot(struct ptm_turbo *t, struct ptm_walk *w, uint32_t state, uint32_t sym)
 {
 	const struct ptm_gen *gen = w->gen;
-	const struct ptm_edge *e =
-		ptm_edges_find(ptm_gen_edges(w->gen), state | (uint64_t)sym << 32);
+	const struct ptm_edge *e = ptm_edges_find(ptm_gen_edges(w->gen), PTM_EDGE_KEY(state, sym));
 
 	if (e != NULL)
 		return e;
@@ -378,15 +381,20 @@ static __attribute__((noinline)) bool walk(struct ptm_turbo *t, struct ptm_walk 
 
 	while (item < end) {
 		const struct ptm_edge *e = ptm_edges_at(edges, state, sym);
-		uint32_t packed, rest;
+		uint64_t key = atomic_load_explicit(&e->key, memory_order_acquire);
+		uint32_t packed, rest, deepest;
 
-		if (UNLIKELY(atomic_load_explicit(&e->key, memory_order_acquire) !=
-			     (state | (uint64_t)sym << 32))) {
+		if (UNLIKELY(!PTM_EDGE_SAME(key, PTM_EDGE_KEY(state, sym)))) {
 			e = other_slot(t, w, state, sym);
 			if (e == NULL)
 				return false;
+			key = atomic_load_explicit(&e->key, memory_order_relaxed);
 			edges = ptm_gen_edges(w->gen);
 		}
+		/* At its deepest the stack may lose entries at its other end. */
+		deepest = top + PTM_EDGE_DEEPEST(key);
+		floor = (int32_t)(deepest - floor) > (int32_t)PTM_STACK ? deepest - PTM_STACK
+									: floor;
 		packed = e->packed;
 		rest = PTM_EDGE_REST(packed);
 		b = b * t->power[PTM_EDGE_N(packed)] + e->b;
@@ -412,7 +420,6 @@ static __attribute__((noinline)) bool walk(struct ptm_turbo *t, struct ptm_walk 
 		lane->ring[(top + 1) % RING] = e->push[0];
 		lane->ring[(top + 2) % RING] = e->push[1];
 		top += PTM_EDGE_NPUSH(packed);
-		floor = (int32_t)(top - floor) > (int32_t)PTM_STACK ? top - PTM_STACK : floor;
 	}
 	lane->state = state;
 	lane->top = top;
