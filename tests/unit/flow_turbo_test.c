@@ -1,0 +1,720 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * flow_turbo_test.c - the fast path: the table of edges, edges that end early, and what a stretch
+ * of packets does to instructions, place and return stack.
+ *
+ * Expected values are worked out by hand.  And every case of a pitfall is decoded by the fast path
+ * as far as it goes: sums and events must be those of the exact path.
+ */
+#include "flow_pitfalls_code.h"
+#include "flow_pitfalls_context.h"
+#include "flow_pitfalls_return.h"
+#include "flow_pitfalls_sync.h"
+
+#include "flow/cache.h"
+#include "flow/turbo.h"
+#include "os/rcu.h"
+
+#include <pthread.h>
+
+/* ---- the table ---- */
+
+/* An edge whose fields follow from its key. */
+static struct ptm_edge edge_of(uint32_t state, uint32_t sym)
+{
+	struct ptm_edge e = {.b = state * UINT64_C(0x100000001b3) + sym,
+			     .next = state + 1,
+			     .push = {state + 2, sym + 3},
+			     .packed = state ^ sym << 16};
+
+	atomic_init(&e.key, state | (uint64_t)sym << 32);
+	return e;
+}
+
+static bool is_edge(const struct ptm_edge *e, uint32_t state, uint32_t sym)
+{
+	const struct ptm_edge right = edge_of(state, sym);
+
+	return e->b == right.b && e->next == right.next && e->push[0] == right.push[0] &&
+	       e->push[1] == right.push[1] && e->packed == right.packed;
+}
+
+static const struct ptm_edge *find(const struct ptm_edges *edges, uint32_t state, uint32_t sym)
+{
+	return ptm_edges_find(edges, state | (uint64_t)sym << 32);
+}
+
+/* Of 16 slots and some behind them, those from the last one on. */
+static void test_table(void **state)
+{
+	struct ptm_edges *edges = ptm_edges_create(4, NULL);
+	uint32_t same[PTM_EDGE_PROBE + 1], n = 0;
+	const uint32_t sym = PTM_SYM(5, 3, 1);
+	struct ptm_edge deep;
+
+	(void)state;
+	assert_non_null(edges);
+	assert_int_equal(ptm_edges_cap(edges), 16);
+	for (uint32_t s = 1; n < PTM_EDGE_PROBE + 1; s++)
+		if (ptm_edges_at(edges, PTM_STATE(s), sym) == &edges->slot[15])
+			same[n++] = PTM_STATE(s);
+	for (unsigned i = 0; i <= PTM_EDGE_PROBE; i++) {
+		const struct ptm_edge e = edge_of(same[i], sym);
+
+		assert_null(find(edges, same[i], sym));
+		/* The last one finds no place, and nothing happens. */
+		assert_int_equal(ptm_edges_add(edges, &e), i < PTM_EDGE_PROBE);
+		assert_false(ptm_edges_add(edges, &e));
+	}
+	assert_null(find(edges, same[PTM_EDGE_PROBE], sym));
+	assert_null(find(edges, same[0], sym ^ 1));
+	for (unsigned i = 0; i < PTM_EDGE_PROBE; i++)
+		assert_true(is_edge(find(edges, same[i], sym), same[i], sym));
+	/* How deep its calls were is beside the key, not of it. */
+	deep = edge_of(same[1], sym);
+	deep.key |= UINT64_C(3) << PTM_EDGE_KEY_BITS;
+	assert_false(ptm_edges_add(edges, &deep));
+	deep = edge_of(PTM_STATE(1), sym ^ 1);
+	deep.key |= UINT64_C(3) << PTM_EDGE_KEY_BITS;
+	assert_true(ptm_edges_add(edges, &deep));
+	assert_int_equal(PTM_EDGE_DEEPEST(find(edges, PTM_STATE(1), sym ^ 1)->key), 3);
+	assert_false(ptm_edges_add(edges, &deep));
+	assert_int_equal(atomic_load(&edges->used), PTM_EDGE_PROBE + 1);
+	ptm_edges_destroy(edges);
+}
+
+/* States lose nothing: an id comes back. */
+static void test_states(void **state)
+{
+	(void)state;
+	for (uint32_t id = 1; id != 0; id <<= 1) {
+		assert_int_equal(PTM_STATE_ID(PTM_STATE(id)), id);
+		assert_int_equal(PTM_STATE_ID(PTM_STATE(id - 1)), id - 1);
+	}
+}
+
+static size_t grown(uint64_t limit, uint32_t n)
+{
+	struct ptm_cache *cache = ptm_cache_create(limit, NULL);
+	struct ptm_gen *gen;
+	size_t cap;
+
+	assert_non_null(cache);
+	ptm_rcu_register();
+	gen = ptm_cache_gen(cache);
+	for (uint32_t s = 1; s <= n; s++) {
+		const struct ptm_edge e = edge_of(PTM_STATE(s), 5);
+
+		ptm_gen_add_edge(gen, &e);
+	}
+	for (uint32_t s = 1; s <= n; s++) {
+		const struct ptm_edge *e = find(ptm_gen_edges(gen), PTM_STATE(s), 5);
+
+		/* In a table that cannot grow some find no place. */
+		if (e == NULL)
+			assert_in_range(limit, 1, 1 << 20);
+		else
+			assert_true(is_edge(e, PTM_STATE(s), 5));
+	}
+	cap = ptm_edges_cap(ptm_gen_edges(gen));
+	ptm_rcu_unregister();
+	ptm_cache_destroy(cache);
+	return cap;
+}
+
+/* A table is at most half full, as long as the limit lets it grow. */
+static void test_growth(void **state)
+{
+	(void)state;
+	assert_int_equal(grown(64 << 20, 2048), 4096);
+	assert_int_equal(grown(64 << 20, 2050), 8192);
+	assert_int_equal(grown(64 << 20, 100000), 262144);
+	assert_int_equal(grown(1, 100000), 4096);
+}
+
+enum { RACERS = 4, EDGES = 20000 };
+
+struct racer {
+	pthread_t thread;
+	pthread_barrier_t *start;
+	struct ptm_cache *cache;
+	unsigned id, bad;
+};
+
+/* Three of four edges are those of all racers; the fourth is its own. */
+static uint32_t raced_symbol(uint32_t s, unsigned racer)
+{
+	return s % 4 == 0 ? PTM_SYM(racer, 3, 0) : PTM_SYM(9, 4, 1);
+}
+
+static void *race(void *arg)
+{
+	struct racer *r = (struct racer *)arg;
+	struct ptm_gen *gen;
+
+	ptm_rcu_register();
+	ptm_rcu_offline();
+	(void)pthread_barrier_wait(r->start);
+	ptm_rcu_online();
+	gen = ptm_cache_gen(r->cache);
+	for (uint32_t i = 1; i <= EDGES; i++) {
+		const uint32_t s = r->id % 2 == 0 ? i : EDGES + 1 - i;
+		const uint32_t sym = raced_symbol(s, r->id), other = raced_symbol(s, r->id ^ 1);
+		const struct ptm_edge e = edge_of(PTM_STATE(s), sym);
+		const struct ptm_edge *seen;
+
+		ptm_gen_add_edge(gen, &e);
+		seen = find(ptm_gen_edges(gen), PTM_STATE(s), sym);
+		r->bad += seen != NULL && !is_edge(seen, PTM_STATE(s), sym);
+		seen = find(ptm_gen_edges(gen), PTM_STATE(s), other);
+		r->bad += seen != NULL && !is_edge(seen, PTM_STATE(s), other);
+	}
+	ptm_rcu_unregister();
+	return NULL;
+}
+
+static void test_race(void **state)
+{
+	struct racer racers[RACERS];
+	struct ptm_cache *cache = ptm_cache_create(0, NULL);
+	struct ptm_gen *gen;
+	pthread_barrier_t start;
+	uint64_t before, missing = 0;
+
+	(void)state;
+	assert_non_null(cache);
+	assert_int_equal(pthread_barrier_init(&start, NULL, RACERS), 0);
+	for (unsigned i = 0; i < RACERS; i++) {
+		racers[i] = (struct racer){.start = &start, .cache = cache, .id = i};
+		assert_int_equal(pthread_create(&racers[i].thread, NULL, race, &racers[i]), 0);
+	}
+	for (unsigned i = 0; i < RACERS; i++) {
+		assert_int_equal(pthread_join(racers[i].thread, NULL), 0);
+		assert_int_equal(racers[i].bad, 0);
+	}
+	(void)pthread_barrier_destroy(&start);
+	/* What a growing table missed can be added again; everything is there once. */
+	ptm_rcu_register();
+	gen = ptm_cache_gen(cache);
+	before = ptm_cache_stats(cache).edges;
+	for (uint32_t s = 1; s <= EDGES; s++)
+		for (unsigned racer = 0; racer < RACERS; racer++) {
+			const struct ptm_edge e = edge_of(PTM_STATE(s), raced_symbol(s, racer));
+
+			missing += find(ptm_gen_edges(gen), PTM_STATE(s), raced_symbol(s, racer)) ==
+				   NULL;
+			ptm_gen_add_edge(gen, &e);
+		}
+	assert_int_equal(ptm_cache_stats(cache).edges, before + missing);
+	assert_int_equal(before + missing, EDGES / 4 * 3 + EDGES / 4 * RACERS);
+	ptm_rcu_unregister();
+	ptm_cache_destroy(cache);
+}
+
+/* ---- stretches ---- */
+
+/* 00 call 10   05 jne 0   07 jmp *rax   10 nop   11 je 15   13 nop   14 ret   15 ret */
+#define CALLS "@0 e80b000000 75f9 ffe0 @10 90 7402 90 c3 c3"
+/* Once round in CALLS: not taken, compressed, taken. */
+#define ROUND "0 10 11 13 14 5"
+/* 00 call 10   05 je 7   07 jmp *rax   10 call 20   15 ret   20 call 30   25 ret   30 je 32   32
+ * ret
+ */
+#define NESTED "@0 e80b000000 7400 ffe0 @10 e80b000000 c3 @20 e80b000000 c3 @30 7400 c3"
+/* 00 nop   01 je 8   03 call 0   08 ret */
+#define RECURSE "@0 90 7405 e8f8ffffff c3"
+/* 00 call 5   05 pop rax   06 call 10   0b je d   0d jmp *rax   10 je 12   12 ret */
+#define GET_PC "@0 e800000000 58 e805000000 7400 ffe0 @10 7400 c3"
+/* 00 to c7 nop   c8 je 0   ce jmp *rax */
+#define LONG_LOOP "@0 200{90} 0f8432ffffff ffe0"
+/* 64 bits: 00 nop (rex)   02 je 4   04 jmp *rax; 32 bits: 00 inc eax   01 nop   02, 04 */
+#define TWO_MODES "@0 4090 7400 ffe0"
+
+struct stretch_case {
+	const char *name, *code;
+	uint64_t from;       /* offset */
+	const char *before;  /* bits that the exact path takes first; NULL: none */
+	const char *packets; /* of stretches, `|` between two */
+	const char *insns;   /* offsets of instructions; 3-6 stands for 3 4 5 6 */
+	const char *places;  /* behind each stretch: `@` offset, offsets on the stack, the latest
+				last; or `no` if it is given up */
+};
+
+static const struct stretch_case stretch_cases[] = {
+	{"call and return", CALLS, 0, NULL, "NTT", ROUND, "@0"},
+	{"bits of two packets", CALLS, 0, NULL, "N TT", ROUND, "@0"},
+	{"more bits than a symbol has", CALLS, 0, NULL, "3{NTTNTT}", "6{" ROUND "}", "@0"},
+	{"a symbol that ends in a call", CALLS, 0, NULL, "2{NTTNTT} NTTN", "5{" ROUND "} 0 10 11",
+	 "@13 5"},
+	{"a long TNT", CALLS, 0, NULL, "long:NTTNTTNTTNTTNTTNTTNTTNTTNTTNTTNTTNTTNTTNTTNTTNT",
+	 "15{" ROUND "} 0 10 11 13 14", "@5"},
+	{"a long TNT of one bit", CALLS, 0, NULL, "long:N T", "0 10 11 13 14", "@5"},
+	{"16 bits and a TIP", CALLS, 0, NULL, "2{NTTNTT} NTTN tip:15", "5{" ROUND "} 0 10 11 13 14",
+	 "@15"},
+	{"15 bits and a TIP", CALLS, 0, NULL, "2{NTTNTT} NTN tip:10", "4{" ROUND "} " ROUND " 7",
+	 "@10"},
+	{"18 bits and a TIP", CALLS, 0, NULL, "2{NTTNTT} NTTNTN tip:10", "5{" ROUND "} " ROUND " 7",
+	 "@10"},
+	{"TIPs in a row", CALLS, 7, NULL, "tip:7 tip:7 tip:15 tip:0 N", "7 7 7 15 0 10 11",
+	 "@13 5"},
+	{"a return that is not compressed, to its call", CALLS, 0, NULL, "N tip:5", "0 10 11 13 14",
+	 "@5"},
+	{"... to another place", CALLS, 0, NULL, "N tip:10", "0 10 11 13 14", "@10"},
+	{"... without a call", CALLS, 0x10, NULL, "N tip:5 N", "10 11 13 14 5", "@7"},
+	{"... of a call in another stretch", CALLS, 0, NULL, "N | tip:15 tip:7", "0 10 11 13 14 15",
+	 "@13 5 | @7"},
+	{"a return below the edge's calls", CALLS, 0, "N", "TT NTT", "13 14 5 " ROUND, "@0"},
+	{"... and a TIP behind it", CALLS, 0, "N", "TN tip:10", "13 14 5 7", "@10"},
+	{"... and nothing behind it", CALLS, 0, "N", "T", "13 14", "@5"},
+	{"a return without a call", CALLS, 0x13, NULL, "T", "", "no"},
+	{"a bit for not taken at a return", CALLS, 0, NULL, "NN", "", "no"},
+	{"a bit at an indirect jump", CALLS, 0, NULL, "NTNNTT tip:0", "", "no"},
+	{"a TIP at a conditional branch", CALLS, 0, NULL, "NT tip:0", "", "no"},
+	{"a TIP to nowhere", CALLS, 7, NULL, "tip:100000 N", "", "no"},
+	{"what came before the error stays", CALLS, 0, NULL, "NTT | NN", ROUND, "@0 | no"},
+	{"a call to the next instruction", GET_PC, 0, NULL, "NT", "0 5 6 10 12", "@b"},
+	{"... does not hide its caller", GET_PC, 0, NULL, "N tip:b N", "0 5 6 10 12 b", "@d"},
+	{"three calls", NESTED, 0, NULL, "N", "0 10 20 30", "@32 5 15 25"},
+	{"three calls and their returns", NESTED, 0, NULL, "NTTTT", "0 10 20 30 32 25 15 5", "@7"},
+	{"... in two stretches", NESTED, 0, NULL, "NT | TT | N tip:0", "0 10 20 30 32 25 15 5 7",
+	 "@25 5 15 | @5 | @0"},
+	{"... the last of which is not compressed", NESTED, 0, NULL, "N tip:25 T",
+	 "0 10 20 30 32 25", "@15 5"},
+	{"64 calls, and as many that are forgotten", RECURSE, 0, NULL,
+	 "21{NNNNNN} NNT | 10{TTTTTT} TTTT | T", "0 1 128{3 0 1} 64{8}", "@8 64{8} | @8 | no"},
+	{"64 calls and returns in one stretch", RECURSE, 0, NULL,
+	 "21{NNNNNN} NNTTTT 10{TTTTTT} T tip:0", "0 1 128{3 0 1} 64{8} 8", "@0"},
+	{"one return too many in one stretch", RECURSE, 0, NULL, "21{NNNNNN} NNTTTT 10{TTTTTT} TT",
+	 "", "no"},
+	{"a long run", "@0 300{90} 7400 ffe0", 0, NULL, "N tip:0", "0-12c 12e", "@0"},
+	{"more instructions than an edge has", "@0 1100{90} 7400", 0, NULL, "N", "0-44c", "@44e"},
+	{"... before a TIP", "@0 1100{90} ffe0", 0, NULL, "tip:5 tip:0", "0-44c 5-44c", "@0"},
+	{"... within six branches", LONG_LOOP, 0, NULL, "TTTTTT", "6{0-c8}", "@0"},
+	{"... and a TIP behind them", LONG_LOOP, 0, NULL, "TTTTTN tip:c7", "6{0-c8} ce", "@c7"},
+	{"a run that never ends", "@0 ebfe", 0, NULL, "N", "", "no"},
+	{"a TIP with 2 bytes", CALLS, 7, NULL, "tip/3:7 tip/1:0 N", "7 7 0 10 11", "@13 5"},
+	{"a TIP with 4 bytes", CALLS, 7, NULL, "tip/3:=ffff8000deadbeef tip/2:0 N", "", "no"},
+	{"... of a low address", CALLS, 7, NULL, "tip/3:7 tip/2:0 N", "7 7 0 10 11", "@13 5"},
+	{"a TIP with 6 bytes of 8", CALLS, 7, NULL, "tip/6:7 tip/4:0 N", "7 7 0 10 11", "@13 5"},
+	{"a TIP without an address", CALLS, 0, NULL, "N | tip", "0 10 11", "@13 5 | @13 5"},
+};
+
+/* What a case is decoded with. */
+struct bench {
+	struct ptm_cache *cache;
+	struct ptm_space *space;
+	struct ptm_walk walk;
+	struct ptm_turbo turbo;
+	struct ptm_emit emit;
+	struct ptm_error err;
+};
+
+static int drop_batch(void *ctx, const struct ptm_batch *batch, struct ptm_error *err)
+{
+	(void)ctx;
+	(void)batch;
+	(void)err;
+	return 0;
+}
+
+static struct ptm_space *space_with(const char *code)
+{
+	static struct flow_text all;
+	static struct pt_bytes bytes;
+	struct ptm_space *space = ptm_space_create();
+
+	all = (struct flow_text){.n = 0};
+	flow_expand(&all, code);
+	flow_code(&bytes, all.s);
+	map_code(space, &bytes, FLOW_BASE, 0);
+	assert_int_equal(ptm_space_seal(space, NULL), 0);
+	return space;
+}
+
+static void bench_open(struct bench *b, const char *code, uint64_t limit)
+{
+	b->cache = ptm_cache_create(limit, NULL);
+	b->space = space_with(code);
+	ptm_rcu_register();
+	ptm_walk_init(&b->walk, b->cache);
+	ptm_turbo_init(&b->turbo);
+}
+
+static void bench_close(struct bench *b)
+{
+	ptm_rcu_unregister();
+	ptm_cache_destroy(b->cache);
+	ptm_space_destroy(b->space);
+}
+
+/* Packets are on, in code of @mode at offset @from. */
+static void begin(struct bench *b, uint64_t from, enum ptm_mode mode)
+{
+	ptm_emit_init(&b->emit, drop_batch, NULL);
+	b->emit.no_steps = true;
+	ptm_walk_reset(&b->walk, &b->emit, &b->err);
+	assert_int_equal(ptm_walk_space(&b->walk, b->space), 0);
+	b->walk.mode = mode;
+	assert_int_equal(ptm_walk_goto(&b->walk, FLOW_BASE + from), 0);
+}
+
+/* One stretch, and something that ends it.  Returns as ptm_turbo_run(), and how many bytes of the
+ * packets are left. */
+static int run(struct bench *b, const char *packets, size_t *left)
+{
+	static struct pt_bytes p;
+	const struct flow_env env = {.base = FLOW_BASE};
+	struct ptm_lexer lx;
+	size_t n;
+	int status;
+
+	flow_packets(&env, &p, packets);
+	n = p.n;
+	pt_hex(&p, "02030000 0000000000000000 0000000000000000");
+	ptm_lexer_init(&lx, p.b, p.n);
+	lx.last_ip = FLOW_BASE;
+	status = ptm_turbo_run(&b->turbo, &b->walk, &lx);
+	assert_ptr_equal(lx.pos, status == 1 ? b->turbo.stretch.end : p.b);
+	*left = (size_t)(p.b + n - b->turbo.stretch.end);
+	return status;
+}
+
+/* Where the flow stands, as in the text of a case. */
+static void put_place(const struct bench *b, int status, struct flow_text *t)
+{
+	const struct ptm_walk *w = &b->walk;
+	const struct ptm_node *nodes = ptm_gen_nodes(w->gen);
+
+	if (t->n > 0)
+		flow_put(t, " | ");
+	if (status == 0) {
+		flow_put(t, "no");
+		return;
+	}
+	flow_put(t, "@%" PRIx64, nodes[w->at].ip - FLOW_BASE);
+	for (unsigned i = w->depth; i > 0; i--)
+		flow_put(t, " %" PRIx64,
+			 nodes[w->stack[(w->top - i + 1) % PTM_STACK]].ip - FLOW_BASE);
+}
+
+/* The digest of the instructions of a case. */
+static struct ptm_digest digest_of(const char *insns)
+{
+	static struct flow_text all;
+	struct ptm_digest d = PTM_DIGEST_EMPTY;
+	char *save = NULL;
+
+	all = (struct flow_text){.n = 0};
+	flow_expand(&all, insns);
+	for (char *s = strtok_r(all.s, " ", &save); s != NULL; s = strtok_r(NULL, " ", &save)) {
+		char *end;
+		uint64_t ip = strtoull(s, &end, 16);
+		uint64_t last = *end == '-' ? strtoull(end + 1, NULL, 16) : ip;
+
+		for (; ip <= last; ip++)
+			ptm_digest_add(&d, FLOW_BASE + ip);
+	}
+	return d;
+}
+
+static void check_case(struct bench *b, const struct stretch_case *c)
+{
+	static struct flow_text places, expected;
+	static char packets[4096];
+	struct ptm_digest right = digest_of(c->insns);
+	char *save = NULL;
+	size_t left;
+
+	begin(b, c->from, PTM_MODE_64);
+	for (const char *bit = c->before; bit != NULL && *bit != '\0'; bit++) {
+		b->walk.bits = *bit == 'T';
+		b->walk.nbits = 1;
+		assert_int_equal(ptm_walk_bits(&b->walk), 0);
+	}
+	b->emit.part = PTM_DIGEST_EMPTY;
+	b->emit.tally.insns = 0;
+	places = expected = (struct flow_text){.n = 0};
+	assert_true(strlen(c->packets) < sizeof(packets));
+	(void)strcpy(packets, c->packets);
+	for (char *s = strtok_r(packets, "|", &save); s != NULL; s = strtok_r(NULL, "|", &save))
+		put_place(b, run(b, s, &left), &places);
+	flow_expand(&expected, c->places);
+	assert_string_equal(places.s, expected.s);
+	assert_int_equal(b->emit.part.n, right.n);
+	assert_true(b->emit.part.b == right.b && b->emit.part.kn == right.kn);
+	assert_int_equal(b->emit.tally.insns, right.n);
+}
+
+/* Twice: edges are built, then found. */
+static void test_stretch(void **state)
+{
+	static struct bench b;
+	const struct stretch_case *c = (const struct stretch_case *)*state;
+	uint64_t built;
+
+	bench_open(&b, c->code, 0);
+	check_case(&b, c);
+	built = b.turbo.edges_built;
+	check_case(&b, c);
+	if (strstr(c->places, "no") == NULL)
+		assert_int_equal(b.turbo.edges_built, built);
+	bench_close(&b);
+}
+
+/* In a cache that is full sooner or later: a stretch is given up where the generation turns, and
+ * nothing has moved then. */
+static void test_turn(void **state)
+{
+	static struct bench b;
+	static struct flow_text place;
+	struct ptm_space *other = space_with("90");
+	unsigned turned = 0;
+	size_t left;
+
+	(void)state;
+	for (unsigned room = 1; room < 16; room++) {
+		struct ptm_digest right = digest_of(ROUND " 7 " ROUND " 0 10 11");
+		struct ptm_gen *gen;
+
+		bench_open(&b, CALLS, 1);
+		gen = ptm_cache_gen(b.cache);
+		for (unsigned i = room; i < 1023; i++)
+			assert_int_not_equal(
+				ptm_gen_node(gen, ptm_gen_space(gen, other), other, i, PTM_MODE_64),
+				0);
+		begin(&b, 0, PTM_MODE_64);
+		place = (struct flow_text){.n = 0};
+		if (run(&b, "NTN tip:0 NTT N", &left) == 0) {
+			assert_ptr_not_equal(gen, b.walk.gen);
+			assert_int_equal(b.emit.part.n, 0);
+			put_place(&b, 1, &place);
+			assert_string_equal(place.s, "@0");
+			place = (struct flow_text){.n = 0};
+			assert_int_equal(run(&b, "NTN tip:0 NTT N", &left), 1);
+			turned++;
+		}
+		put_place(&b, 1, &place);
+		assert_string_equal(place.s, "@13 5");
+		assert_int_equal(b.emit.part.n, right.n);
+		assert_true(b.emit.part.b == right.b);
+		bench_close(&b);
+	}
+	/* The code has six nodes; with room for more nothing turns. */
+	assert_in_range(turned, 3, 8);
+	ptm_space_destroy(other);
+}
+
+/* Time packets of all sizes, between bits. */
+static void test_time(void **state)
+{
+	static struct bench b;
+	const struct ptm_stretch *s = &b.turbo.stretch;
+	struct ptm_digest right = digest_of("0 10 11 13 14");
+	size_t left;
+
+	(void)state;
+	bench_open(&b, CALLS, 0);
+	begin(&b, 0, PTM_MODE_64);
+	assert_int_equal(run(&b,
+			     "1911223344556600 02731122003300 5903 N 03 fb 0702 070302 "
+			     "0701010101010102 pad 19aabbccddeeff00 5904 pad T pad",
+			     &left),
+			 1);
+	assert_int_equal(left, 0);
+	assert_int_equal(b.emit.part.n, right.n);
+	assert_true(b.emit.part.b == right.b);
+	assert_int_equal(s->pads, 3);
+	assert_true(s->flow && s->has_tsc);
+	assert_int_equal(s->tsc, 0xffeeddccbbaa);
+	/* Nothing else in it. */
+	begin(&b, 0, PTM_MODE_64);
+	assert_int_equal(run(&b, "03 pad 5903", &left), 1);
+	assert_int_equal(left, 0);
+	assert_true(!s->flow && !s->has_tsc);
+	assert_int_equal(b.emit.part.n, 0);
+	/* A longer CYC may not fit into 64 bits: it ends the stretch, as what is no time does. */
+	begin(&b, 0, PTM_MODE_64);
+	assert_int_equal(run(&b, "N 070101010101010102 T", &left), 1);
+	assert_int_equal(left, 10);
+	assert_int_equal(b.emit.part.n, 3);
+	begin(&b, 0, PTM_MODE_64);
+	assert_int_equal(run(&b, "N fup:13 tip:0", &left), 1);
+	assert_int_equal(left, 14);
+	/* Of a CPU with errata of them, CYCs of more than one byte and TMAs are looked at. */
+	b.turbo.odd_time = true;
+	begin(&b, 0, PTM_MODE_64);
+	assert_int_equal(run(&b, "N 03 0702 T", &left), 1);
+	assert_int_equal(left, 3);
+	begin(&b, 0, PTM_MODE_64);
+	assert_int_equal(run(&b, "N 02731122003300 T", &left), 1);
+	assert_int_equal(left, 8);
+	bench_close(&b);
+}
+
+/* The same address is other code in another mode, and in another space. */
+static void test_keys(void **state)
+{
+	static struct bench b;
+	struct ptm_space *space, *other = space_with("@0 9090 7400 ffe0");
+	struct ptm_digest right;
+	size_t left;
+
+	(void)state;
+	bench_open(&b, TWO_MODES, 0);
+	space = b.space;
+	for (unsigned i = 0; i < 6; i++) {
+		const bool narrow = i % 3 == 1;
+
+		b.space = i % 3 == 2 ? other : space;
+		begin(&b, 4, narrow ? PTM_MODE_32 : PTM_MODE_64);
+		assert_int_equal(run(&b, "tip:0 N", &left), 1);
+		right = digest_of(i % 3 == 0 ? "4 0 2" : "4 0 1 2");
+		assert_int_equal(b.emit.part.n, right.n);
+		assert_true(b.emit.part.b == right.b);
+	}
+	b.space = space;
+	ptm_space_destroy(other);
+	bench_close(&b);
+}
+
+/* ---- whole traces ---- */
+
+/* What is in brackets. */
+static void events_of(const struct flow_text *text, struct flow_text *events)
+{
+	bool in = false;
+
+	events->n = 0;
+	for (size_t i = 0; i < text->n; i++) {
+		in |= text->s[i] == '[';
+		if (in)
+			events->s[events->n++] = text->s[i];
+		in &= text->s[i] != ']';
+	}
+	events->s[events->n] = '\0';
+}
+
+/* Decode with an engine that yields no steps, and so takes the fast path where it can. */
+static void run_sums(struct flow_env *env, const struct flow_case *c, const struct pt_bytes *p,
+		     struct flow_out *out)
+{
+	const struct ptm_engine_options options = {.resync = c->resync ? PTM_RESYNC_IP
+								       : PTM_RESYNC_PSB};
+	struct ptm_engine *full = env->engine;
+	struct ptm_error err;
+
+	env->engine = ptm_engine_fast.create(&options, &err);
+	assert_non_null(env->engine);
+	flow_run(env, p, out);
+	env->engine->ops->destroy(env->engine);
+	env->engine = full;
+}
+
+static void check_sums(const struct flow_case *c, struct flow_out *full)
+{
+	static struct flow_text expected, events;
+	static struct flow_out sums;
+	static struct pt_bytes p;
+	struct flow_env env;
+
+	flow_open(&env, &ptm_engine_fast, c);
+	flow_packets(&env, &p, c->packets);
+	/* The fast path leaves the last bytes alone. */
+	memset(p.b + p.n, 0, 32);
+	p.n += 32;
+	flow_run(&env, &p, full);
+	run_sums(&env, c, &p, &sums);
+	flow_close(&env);
+	events_of(&full->text, &expected);
+	events_of(&sums.text, &events);
+	assert_string_equal(events.s, expected.s);
+	assert_int_equal(sums.digest.n, full->digest.n);
+	assert_true(sums.digest.b == full->digest.b);
+	assert_int_equal(sums.resynced.n, full->resynced.n);
+	assert_true(sums.resynced.b == full->resynced.b);
+	assert_memory_equal(sums.tally.bytes, full->tally.bytes, sizeof(full->tally.bytes));
+	assert_memory_equal(sums.tally.gaps, full->tally.gaps, sizeof(full->tally.gaps));
+	assert_int_equal(sums.tally.insns, full->tally.insns);
+	assert_int_equal(sums.tally.resynced, full->tally.resynced);
+}
+
+static void test_pitfall(void **state)
+{
+	static struct flow_out full;
+
+	check_sums((const struct flow_case *)*state, &full);
+}
+
+/* A stretch with something odd in its middle: before it everything counts, and once. */
+static const struct flow_case odd_cases[] = {
+	CASE("deferred-tip", CALLS, "psb+0 NTT NTNNTT tip:0 NTT",
+	     ROUND " " ROUND " 7 2{" ROUND "}"),
+	CASE("no-image", CALLS, "psb+0 NTT NTN tip:100000 NTT",
+	     ROUND " " ROUND " 7 [gap no image @100000]"),
+	CASE("no-image-found-again", CALLS, "psb+0 NTT NTN tip:100000 TT tip:0 NTT",
+	     ROUND " " ROUND " 7 [gap no image @100000] ~ " ROUND, .resync = true),
+	CASE("retcomp", CALLS, "psb+10 NT NTT", "10 11 13 [gap retcomp @14]"),
+	CASE("not-taken-at-ret", CALLS, "psb+0 NTT NN", ROUND " 0 10 11 13 [gap retcomp @14]"),
+	CASE("tip-at-jcc", CALLS, "psb+0 NTT NT tip:0", ROUND " 0 10 11 13 14 [gap mismatch @5]"),
+	CASE("tip-without-ip", CALLS, "psb+0 NTT N tip NTT",
+	     ROUND " 0 10 11 13 [gap mismatch @14]"),
+	CASE("runaway", "@0 7400 @2 ebfe", "psb+0 T N", "0 2... [gap runaway @2]"),
+	CASE("fup", CALLS, "psb+0 NTT fup:10 tip:7 tip:0 NTT",
+	     ROUND " 0 [async branch @10 >7] 7 " ROUND),
+	CASE("overflow", CALLS, "psb+0 NTT N ovf fup:10 N tip:0 NTT",
+	     ROUND " 0 10 11 [overflow @10] 10 11 13 14 " ROUND),
+	CASE("psb", CALLS, "psb+0 NTT N psb+14 tip:0 NTT", ROUND " 0 10 11 13 14 " ROUND),
+	CASE("bad-packet", CALLS, "psb+0 NTT N 02ff 12{pad}", ROUND " 0 10 11 [gap bad packet]"),
+	CASE("mode", TWO_MODES, "psb+4 tip:0 N m32 tip:0 N", "4 0 2 4 [exec mode 32 @0] 0 1 2"),
+	CASE("recursion", RECURSE, "psb+0 21{NNNNNN} NNT 10{TTTTTT} TTTTT",
+	     "0 1 128{3 0 1} 64{8} [gap retcomp @8]"),
+};
+
+static void test_odd(void **state)
+{
+	static struct flow_text expected;
+	static struct flow_out full;
+	const struct flow_case *c = (const struct flow_case *)*state;
+
+	check_sums(c, &full);
+	expected = (struct flow_text){.n = 0};
+	flow_expand(&expected, c->expected);
+	assert_string_equal(full.text.s, expected.s);
+}
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+static struct CMUnitTest tests[1024];
+static size_t ntests;
+
+static void add_test(const char *name, CMUnitTestFunction fn, const void *state)
+{
+	assert_true(ntests < COUNT(tests));
+	tests[ntests++] =
+		(struct CMUnitTest){.name = name, .test_func = fn, .initial_state = (void *)state};
+}
+
+static void add_cases(const struct flow_case *cases, size_t n, CMUnitTestFunction fn)
+{
+	for (size_t i = 0; i < n; i++)
+		add_test(cases[i].name, fn, &cases[i]);
+}
+
+int main(void)
+{
+	add_test("table", test_table, NULL);
+	add_test("states", test_states, NULL);
+	add_test("growth", test_growth, NULL);
+	add_test("race", test_race, NULL);
+	for (size_t i = 0; i < COUNT(stretch_cases); i++)
+		add_test(stretch_cases[i].name, test_stretch, &stretch_cases[i]);
+	add_test("turn", test_turn, NULL);
+	add_test("time", test_time, NULL);
+	add_test("keys", test_keys, NULL);
+	add_cases(odd_cases, COUNT(odd_cases), test_odd);
+	add_cases(return_cases, COUNT(return_cases), test_pitfall);
+	add_cases(sync_cases, COUNT(sync_cases), test_pitfall);
+	add_cases(code_cases, COUNT(code_cases), test_pitfall);
+	add_cases(context_cases, COUNT(context_cases), test_pitfall);
+	return _cmocka_run_group_tests("flow_turbo", tests, ntests, NULL, NULL);
+}
