@@ -352,6 +352,16 @@ static enum flow_reason explain(const struct model *m, const struct token *a, co
 	return FLOW_UNEXPLAINED;
 }
 
+/* Is @ip so close behind the last instruction that libipt must have taken it for a shorter or
+ * longer one than it is (REX2, say)? */
+static bool is_other_length(const struct model *m, uint64_t ip)
+{
+	struct ptm_insn insn;
+
+	return ip - m->at - 1 < 15 && read_insn(m, m->at, &insn) && insn.klass == PTM_INSN_OTHER &&
+	       ip != m->at + insn.len;
+}
+
 /* What is left. */
 static enum flow_reason explain_rest(const struct flow_pair *pair, size_t frame,
 				     const struct model *m, const struct token *a,
@@ -363,9 +373,7 @@ static enum flow_reason explain_rest(const struct flow_pair *pair, size_t frame,
 
 	if (b->there && b->ev == NULL && find(pair->prog, b->ip) == NULL)
 		garbage = true;
-	/* REX2, say: libipt takes the second half of the last instruction for another. */
-	if (garbage && m->known && is_gap(a) && a->ev->arg == PTM_GAP_BAD_INSN &&
-	    a->ev->ip - m->at - 1 < 14 && address_of(b) > a->ev->ip)
+	if (garbage && m->known && a->there && is_other_length(m, address_of(a)))
 		return FLOW_LENGTH;
 	if (garbage && ((a->there && a->ev == NULL) || is_gap(a)) &&
 	    ((b->there && b->ev == NULL) || is_gap(b)))
@@ -376,9 +384,12 @@ static enum flow_reason explain_rest(const struct flow_pair *pair, size_t frame,
 }
 
 /* Both said that tracing ended on the way to `to`, and that it goes on at this address; libipt
- * knows where a direct branch goes, but not others. */
+ * knows where a direct branch goes, but not others.  And it takes 0 for where it was before the
+ * first instruction. */
 static bool is_resumed(const struct model *m, const struct token *a, const struct token *b)
 {
+	if (is_event(a, PTM_EV_RESUMED) && is_event(b, PTM_EV_ENABLED) && a->ev->ip == 0)
+		return b->ev->ip == 0 && !m->known;
 	return is_event(a, PTM_EV_ENABLED) && is_event(b, PTM_EV_RESUMED) &&
 	       a->ev->ip == b->ev->ip && m->has_to && m->to == a->ev->ip;
 }
