@@ -27,11 +27,11 @@ typedef int (*ptm_bench_fill_fn)(void *ctx, struct ptm_session *session, bool ot
  * or -1 and errno. */
 typedef pid_t (*ptm_bench_spawn_fn)(void *ctx, unsigned threads, int fd);
 
-/* Zero-initialise, then set `size`. */
+/* Zero-initialise, then set `size`.  What it points to is borrowed until ptm_bench_destroy(). */
 struct ptm_bench_config {
 	size_t size;                      /* sizeof(struct ptm_bench_config) */
-	const struct ptm_config *session; /* borrowed; threads, cache, engine are not looked at */
-	const char *input;                /* borrowed: what the report calls the trace ... */
+	const struct ptm_config *session; /* threads, cache, engine are not looked at */
+	const char *input;                /* what the report calls the trace ... */
 	const char *other; /* ... and the other recording; NULL: there is none, and caches are
 			      filled by the trace itself, which the report says */
 	unsigned runs;     /* of each contender; 0: 5 */

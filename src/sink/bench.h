@@ -39,7 +39,6 @@ struct ptm_bench {
 	struct ptm_bench_config config;
 	/* What the trace is; from a run that is not measured. */
 	uint64_t bytes, insns, digest, tnt_bits, tips;
-	size_t streams;
 	PTM_VEC(struct ptm_bench_sample) samples[PTM_BENCH_CONTENDERS];
 };
 
