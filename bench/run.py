@@ -98,11 +98,16 @@ def sample(args, name, command, libipt):
     return s
 
 
+def revision():
+    git = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    return git.stdout.strip() or None
+
+
 def machine():
     text = pathlib.Path("/proc/cpuinfo").read_text()
     model = re.search(r"^model name\s*: (.*)$", text, re.M)
     return {"cpu": model.group(1) if model else platform.machine(), "cpus": len(os.sched_getaffinity(0)), "kernel": platform.release(),
-            "virtual": "hypervisor" in text, "load": os.getloadavg()[0], "date": datetime.datetime.now().isoformat(timespec="seconds")}
+            "virtual": "hypervisor" in text, "commit": revision(), "load": os.getloadavg()[0], "date": datetime.datetime.now().isoformat(timespec="seconds")}
 
 
 def median(samples, *path):
@@ -116,25 +121,26 @@ def median(samples, *path):
 
 
 def ratios(samples, over, under, key="cpu"):
-    """The median of what each round gives: both sides met the same machine."""
-    values = [(s[over][key] if over in s else math.nan) / s[under][key] for s in samples if over in s and under in s]
-    return statistics.median(values) if values else math.nan
+    """The median of what each round gives, for both sides met the same machine; of the medians if few rounds have both."""
+    values = [s[over][key] / s[under][key] for s in samples if over in s and under in s]
+    if len(values) >= 3 or len(values) == len(samples):
+        return statistics.median(values)
+    return median(samples, over, key) / median(samples, under, key)
 
 
 def row(name, samples):
     last = samples[-1]
-    many = f"{last['threads']}"
     cpu = {c: median(samples, c, "cpu") for c in ("process", "cold", "warm", "warm_threads", "libipt_block", "libipt_insn")}
     nat = median(samples, "native")
     return {
-        "name": name, "rounds": len(samples), "libipt_rounds": sum("libipt_insn" in s for s in samples), "threads": int(many),
+        "name": name, "rounds": len(samples), "libipt_rounds": sum("libipt_insn" in s for s in samples), "threads": last["threads"],
         "agree": all(s["agree"] for s in samples), "instructions": last["instructions"], "branches": last["branches"],
         "trace_bytes": last["trace_bytes"], "native_cpu_s": nat, "cpu_s": cpu,
         "cpu_s_min": {c: min((s[c]["cpu"] for s in samples if c in s), default=math.nan) for c in cpu},
         "cpu_s_max": {c: max((s[c]["cpu"] for s in samples if c in s), default=math.nan) for c in cpu},
         "warm_insns_per_s": last["instructions"] / cpu["warm"], "warm_bytes_per_s": last["trace_bytes"] / cpu["warm"],
         "warm_ns_a_branch": cpu["warm"] * 1e9 / last["branches"], "cold_ns_a_branch": cpu["cold"] * 1e9 / last["branches"],
-        "slowdown": {c: statistics.median([s[c]["cpu"] / s["native"] for s in samples if c in s] or [math.nan]) for c in cpu},
+        "slowdown": {c: median(samples, c, "cpu") / nat for c in cpu},
         "warm_by_insn": ratios(samples, "libipt_insn", "warm"), "warm_by_block": ratios(samples, "libipt_block", "warm"),
         "process_by_insn": ratios(samples, "libipt_insn", "process"), "process_by_block": ratios(samples, "libipt_block", "process"),
         "threads_by_one": ratios(samples, "warm", "warm_threads", "wall"), "threads_cpu": ratios(samples, "warm_threads", "warm"),
