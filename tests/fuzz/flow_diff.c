@@ -59,8 +59,8 @@ struct model {
 	bool known;      /* there was an instruction, ... */
 	uint64_t at;     /* ... here */
 	bool overflow;   /* one was seen */
-	bool has_to;     /* the last event but the present one was `disabled`, */
-	uint64_t to;     /* ... and told this address */
+	bool has_to;     /* tracing ended, ... */
+	uint64_t to;     /* ... towards this address */
 };
 
 /* Instructions are sorted by region, then address. */
@@ -407,8 +407,12 @@ static void note(struct model *m, const struct token *t)
 		m->mode = t->ev->arg == 64   ? PTM_MODE_64
 			  : t->ev->arg == 32 ? PTM_MODE_32
 					     : PTM_MODE_16;
-	m->has_to = is_event(t, PTM_EV_DISABLED) && (t->ev->flags & PTM_EVF_HAS_TO) != 0;
-	m->to = m->has_to ? t->ev->to : 0;
+	if (is_address(t))
+		m->has_to = false;
+	if (is_event(t, PTM_EV_DISABLED)) {
+		m->has_to = (t->ev->flags & PTM_EVF_HAS_TO) != 0;
+		m->to = t->ev->to;
+	}
 }
 
 static const char *token_name(const struct token *t)
