@@ -222,6 +222,47 @@ static bool comes_to(const struct model *m, uint64_t ip, uint64_t to, unsigned b
 	return false;
 }
 
+/* The class of the instruction that needs the next packet, from @ip on; 0 if there is none. */
+static unsigned next_branch(const struct model *m, uint64_t ip)
+{
+	for (unsigned i = 0; i < 4096; i++) {
+		struct ptm_insn insn;
+
+		if (!read_insn(m, ip, &insn))
+			return 0;
+		if (ptm_insn_needs_packet(insn.klass))
+			return insn.klass;
+		ip += insn.len;
+		if (insn.klass == PTM_INSN_JUMP || insn.klass == PTM_INSN_CALL)
+			ip = insn.target;
+	}
+	return 0;
+}
+
+static bool is_tip_branch(unsigned klass)
+{
+	return klass == PTM_INSN_JUMP_INDIRECT || klass == PTM_INSN_CALL_INDIRECT ||
+	       klass == PTM_INSN_RET;
+}
+
+/* Does a TNT with bits to spare stand before the PIP or VMCS at @offset of the trace?  Then a TIP
+ * is due, and nothing else may come. */
+static bool is_behind_bits(const struct flow_pair *pair, uint64_t frame, uint64_t offset)
+{
+	struct ptm_lexer lx;
+	struct ptm_pkt pkt;
+	bool bits = false;
+
+	ptm_lexer_init(&lx, pair->trace + frame, pair->len - (size_t)frame);
+	while (ptm_lex_next(&lx, &pkt) == PTM_LEX_OK && (uint64_t)(lx.pos - pair->trace) <= offset)
+		if (pkt.kind == PTM_PKT_TNT8 || pkt.kind == PTM_PKT_TNT64)
+			bits = pkt.n > 1;
+		else if (pkt.kind != PTM_PKT_PAD && !ptm_pkt_is_time(pkt.kind) &&
+			 pkt.kind != PTM_PKT_PIP && pkt.kind != PTM_PKT_VMCS)
+			bits = false;
+	return bits;
+}
+
 /* Is there a PTWRITE at @ip? */
 static bool is_ptwrite(const struct model *m, uint64_t ip)
 {
@@ -257,6 +298,9 @@ static enum flow_reason explain_packets(const struct model *m, size_t frame, con
 	struct around around;
 
 	if (is_event(b, PTM_EV_PAGING) || is_event(b, PTM_EV_VMCS)) {
+		if (a_insn && is_behind_bits(pair, begin, b->ev->offset) &&
+		    is_tip_branch(next_branch(m, a->ip)))
+			return FLOW_PIP;
 		if (!a_insn ||
 		    !comes_to(m, a->ip, 0,
 			      b->ev->kind == PTM_EV_PAGING ? PTM_BINDS_MOV_CR3 : PTM_BINDS_VMENTRY))
