@@ -37,6 +37,8 @@ const char *const flow_reason_names[FLOW_REASONS] = {
 	[FLOW_CR3_PGD] = "PIP and TIP.PGD at one MOV CR3",
 	[FLOW_NOT_TAKEN] = "a bit for not taken at a RET",
 	[FLOW_PTW] = "a PTW whose FUP names no PTWRITE",
+	[FLOW_CBR] = "a CBR behind a FUP",
+	[FLOW_SEAM] = "no code on the way to the next PSB",
 	[FLOW_UNEXPLAINED] = "UNEXPLAINED",
 };
 
@@ -271,6 +273,24 @@ static bool is_ptwrite(const struct model *m, uint64_t ip)
 	return read_insn(m, ip, &insn) && insn.binds == PTM_BINDS_PTWRITE;
 }
 
+/* Is there a CBR behind a FUP, not far before @offset of the trace? */
+static bool has_cbr_near(const struct flow_pair *pair, uint64_t frame, uint64_t offset)
+{
+	unsigned before = PTM_PKT_KINDS;
+	struct ptm_lexer lx;
+	struct ptm_pkt pkt;
+
+	ptm_lexer_init(&lx, pair->trace + frame, pair->len - (size_t)frame);
+	while (ptm_lex_next(&lx, &pkt) == PTM_LEX_OK && lx.pos - pair->trace <= (ptrdiff_t)offset) {
+		if (pkt.kind == PTM_PKT_CBR && before == PTM_PKT_FUP &&
+		    (uint64_t)(lx.pos - pair->trace) + 32 > offset)
+			return true;
+		if (pkt.kind != PTM_PKT_PAD && !ptm_pkt_is_time(pkt.kind))
+			before = pkt.kind;
+	}
+	return false;
+}
+
 /* Is there a TIP with @ip, not far from @offset of the trace? */
 static bool has_tip_near(const struct flow_pair *pair, uint64_t frame, uint64_t offset, uint64_t ip)
 {
@@ -322,6 +342,9 @@ static enum flow_reason explain_packets(const struct model *m, size_t frame, con
 		if (around.before.kind == PTM_PKT_FUP && comes_to(m, b->ip, around.before.ip, 0))
 			return FLOW_FUP_LAST;
 	}
+	if (is_event(a, PTM_EV_CBR) && b->there && b->ev == NULL &&
+	    has_cbr_near(pair, begin, a->ev->offset))
+		return FLOW_CBR;
 	if (is_event(a, PTM_EV_PTWRITE) && !is_ptwrite(m, a->ev->ip))
 		return FLOW_PTW;
 	if (a_insn && is_gap(b) && b->ev->arg == PTM_GAP_MISMATCH) {
@@ -359,6 +382,10 @@ static enum flow_reason explain(const struct model *m, const struct token *a, co
 
 	if (is_gap(a) && is_gap(b))
 		return FLOW_BOTH_STOP;
+	if (a->there && a->ev == NULL && is_gap(b) && b->ev->arg == PTM_GAP_SEAM && is_gap(stop) &&
+	    (stop->ev->arg == PTM_GAP_BAD_INSN || stop->ev->arg == PTM_GAP_NO_IMAGE) &&
+	    stop->ev->ip == b->ev->ip)
+		return FLOW_SEAM;
 	if (is_gap(a) && a->ev->arg == PTM_GAP_UNSUPPORTED)
 		return FLOW_UNSUPPORTED;
 	if (is_return(m, a) && m->n == 0 && is_gap(b) && b->ev->arg == PTM_GAP_RETCOMP)

@@ -31,6 +31,8 @@ enum flow_reason {
 	FLOW_CR3_PGD,    /* TIP.PGD behind PIP: it binds both to the same MOV CR3 */
 	FLOW_NOT_TAKEN,  /* a bit for not taken at a RET, and a TIP behind it: a deferred one? */
 	FLOW_PTW,        /* a PTW whose FUP names no PTWRITE: it tells it there */
+	FLOW_CBR,        /* a CBR behind a FUP: it tells it before what precedes the FUP */
+	FLOW_SEAM,       /* no code on the way to the next PSB: it counts what leads there */
 	FLOW_UNEXPLAINED,
 	FLOW_REASONS
 };
