@@ -37,23 +37,25 @@ struct collector {
 static struct memo memos[MEMO];
 static uint32_t current_job;
 
-/* The instruction behind the one at @ip, as long as the code tells; 0 if there is no code. */
-static uint64_t next_ip(const struct ptm_space *space, uint64_t ip, uint32_t mode)
+/* The instruction behind the one at @ip, as far as the code tells; false if there is no code. */
+static bool find_next(const struct ptm_space *space, uint64_t ip, uint32_t mode, uint64_t *next)
 {
 	struct memo *m = &memos[(ip ^ ip >> 12) % MEMO];
 	struct ptm_insn insn;
 	uint8_t bytes[15];
 	size_t n;
 
+	*next = m->next;
 	if (m->ip == ip && m->job == current_job && m->mode == mode)
-		return m->next;
+		return true;
 	n = ptm_space_read(space, ip, bytes, sizeof(bytes));
 	if (ptm_insn_decode(bytes, n, ip, (enum ptm_mode)mode, &insn) <= 0)
-		return 0;
+		return false;
 	*m = (struct memo){ip, ip + insn.len, current_job, mode};
 	if (insn.klass == PTM_INSN_JUMP || insn.klass == PTM_INSN_CALL)
 		m->next = insn.target;
-	return m->next;
+	*next = m->next;
+	return true;
 }
 
 static int collect(void *ctx, const struct ptm_batch *batch, struct ptm_error *err)
@@ -75,9 +77,9 @@ static int collect(void *ctx, const struct ptm_batch *batch, struct ptm_error *e
 			break;
 		uint64_t ip = batch->steps[s].ip;
 		for (uint32_t i = 0; i < batch->steps[s].n; i++) {
-			uint64_t next = next_ip(batch->space, ip, batch->steps[s].mode);
+			uint64_t next;
 
-			if (next == 0)
+			if (!find_next(batch->space, ip, batch->steps[s].mode, &next))
 				c->wrong = "a step goes where no code is";
 			NEED(ptm_vec_push(&r->ips, ip));
 			ptm_digest_add(&d, ip);
