@@ -445,7 +445,17 @@ static void check_case(struct bench *b, const struct stretch_case *c)
 	assert_int_equal(b->emit.tally.insns, right.n);
 }
 
-/* Twice: edges are built, then found. */
+/* Leave hardly any room for edges. */
+static void fill_edges(struct ptm_gen *gen)
+{
+	for (uint32_t s = 1000; s < 60000; s++) {
+		const struct ptm_edge e = edge_of(PTM_STATE(s), 5);
+
+		ptm_gen_add_edge(gen, &e);
+	}
+}
+
+/* Twice: edges are built, then found.  And where there is no room for them. */
 static void test_stretch(void **state)
 {
 	static struct bench b;
@@ -458,6 +468,10 @@ static void test_stretch(void **state)
 	check_case(&b, c);
 	if (strstr(c->places, "no") == NULL)
 		assert_int_equal(b.turbo.edges_built, built);
+	bench_close(&b);
+	bench_open(&b, c->code, 1);
+	fill_edges(ptm_cache_gen(b.cache));
+	check_case(&b, c);
 	bench_close(&b);
 }
 
