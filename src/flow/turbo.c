@@ -16,8 +16,9 @@
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* Steps that a stretch may take more than it has symbols, a symbol: edges end early. */
-#define STEPS_A_SYMBOL 8u
+/* Edges in a row that use up nothing of their symbol: so many are shorter than PTM_RUNAWAY, so that
+ * a longer run is for the exact path to judge. */
+#define IDLE_EDGES (PTM_RUNAWAY / PTM_EDGE_INSNS - 6)
 
 void ptm_turbo_init(struct ptm_turbo *t)
 {
@@ -375,7 +376,7 @@ static __attribute__((noinline)) bool walk(struct ptm_turbo *t, struct ptm_walk 
 {
 	const struct ptm_item *item = t->stretch.items, *end = item + t->stretch.n;
 	const struct ptm_edges *edges = ptm_gen_edges(w->gen);
-	uint32_t steps = t->stretch.n * STEPS_A_SYMBOL + 64;
+	uint32_t idle = 0;
 	uint32_t sym = item->sym, state = lane->state, top = lane->top, floor = lane->floor;
 	uint64_t n = 0, b = 0;
 
@@ -405,6 +406,7 @@ static __attribute__((noinline)) bool walk(struct ptm_turbo *t, struct ptm_walk 
 			top -= (packed & PTM_EDGE_DROP) != 0 && top != floor;
 			state = item->target;
 			sym = (++item)->sym;
+			idle = 0;
 		} else {
 			state = e->next;
 			if ((packed & PTM_EDGE_POP) != 0) {
@@ -412,7 +414,8 @@ static __attribute__((noinline)) bool walk(struct ptm_turbo *t, struct ptm_walk 
 					return false;
 				state = lane->ring[top-- % RING];
 			}
-			if (UNLIKELY(--steps == 0))
+			idle = rest == sym ? idle + 1 : 0;
+			if (UNLIKELY(idle > IDLE_EDGES))
 				return false;
 			item += rest == 0;
 			sym = rest != 0 ? rest : item->sym;

@@ -696,6 +696,57 @@ static void test_odd(void **state)
 	assert_string_equal(full.text.s, expected.s);
 }
 
+/* 00 je 0   02 @nops times nop, je to the next one */
+static struct ptm_space *space_of_run(size_t nops)
+{
+	struct ptm_space *space = ptm_space_create();
+	char path[] = "/tmp/ptm-run-XXXXXX";
+	uint8_t *code = (uint8_t *)malloc(nops + 4);
+	int fd = mkstemp(path);
+
+	assert_non_null(code);
+	memset(code, 0x90, nops + 4);
+	memcpy(code, "\x74\xfe", 2);
+	memcpy(code + nops + 2, "\x74\x00", 2);
+	assert_int_equal(write(fd, code, nops + 4), (ssize_t)nops + 4);
+	(void)close(fd);
+	assert_int_equal(ptm_space_add_raw(space, path, 0, nops + 4, FLOW_BASE, NULL), 0);
+	assert_int_equal(ptm_space_seal(space, NULL), 0);
+	(void)unlink(path);
+	free(code);
+	return space;
+}
+
+/* 2^18 instructions may pass without a packet; one more cannot be (docs/architecture.md).  Many
+ * packets before them make no difference. */
+static void test_longest_run(void **state)
+{
+	static struct pt_bytes p;
+	static struct ptm_emit emit;
+	const struct flow_env env = {.base = FLOW_BASE};
+	const size_t most = 1u << 18;
+
+	(void)state;
+	flow_packets(&env, &p, "psb+0 400{TTTTTT} NT 32{pad}");
+	for (unsigned i = 0; i < 9; i++) {
+		const struct ptm_engine_ops *ops = i % 3 == 0 ? &ptm_engine_ipt : &ptm_engine_fast;
+		const struct ptm_engine_options options = {.want = i % 3 == 2 ? 0 : PTM_WANT_STEPS};
+		const size_t nops = most - 1 + i / 3;
+		struct ptm_space *space = space_of_run(nops);
+		const struct ptm_stream_context stream = {.images.first = space};
+		const struct ptm_segment seg = {.stream = &stream, .data = p.b, .len = p.n};
+		struct ptm_engine *engine = ops->create(&options, NULL);
+
+		assert_non_null(engine);
+		ptm_emit_init(&emit, drop_batch, NULL);
+		assert_int_equal(ops->decode(engine, &seg, &emit, NULL), 0);
+		assert_int_equal(emit.tally.insns, 2401 + nops + (nops <= most));
+		assert_int_equal(emit.tally.gaps[PTM_GAP_RUNAWAY], nops > most);
+		ops->destroy(engine);
+		ptm_space_destroy(space);
+	}
+}
+
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 static struct CMUnitTest tests[1024];
@@ -725,6 +776,7 @@ int main(void)
 	add_test("turn", test_turn, NULL);
 	add_test("time", test_time, NULL);
 	add_test("keys", test_keys, NULL);
+	add_test("longest run", test_longest_run, NULL);
 	add_cases(odd_cases, COUNT(odd_cases), test_odd);
 	add_cases(return_cases, COUNT(return_cases), test_pitfall);
 	add_cases(sync_cases, COUNT(sync_cases), test_pitfall);
