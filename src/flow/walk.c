@@ -29,7 +29,7 @@ static int enter_generation(struct ptm_walk *w, struct ptm_gen *gen)
 {
 	w->gen = gen;
 	w->nodes = ptm_gen_nodes(gen);
-	memset(w->front, 0, sizeof(w->front));
+	memset(w->front, 0xff, sizeof(w->front)); /* a tag that no node has */
 	w->index = -1;
 	if (w->space == NULL)
 		return 0;
@@ -92,7 +92,7 @@ static int find(struct ptm_walk *w, uint64_t ip, enum ptm_mode mode, uint32_t *i
 	const uint32_t tag = (uint32_t)w->index << 2 | (uint32_t)mode;
 	struct ptm_front *front = ptm_walk_front(w, ip);
 
-	if (front->ip == ip && front->tag == tag && front->id != 0) {
+	if (front->ip == ip && front->tag == tag) {
 		*id = front->id;
 		return 0;
 	}

@@ -670,6 +670,8 @@ static const struct flow_case odd_cases[] = {
 	CASE("retcomp", CALLS, "psb+10 NT NTT", "10 11 13 [gap retcomp @14]"),
 	CASE("not-taken-at-ret", CALLS, "psb+0 NTT NN", ROUND " 0 10 11 13 [gap retcomp @14]"),
 	CASE("tip-at-jcc", CALLS, "psb+0 NTT NT tip:0", ROUND " 0 10 11 13 14 [gap mismatch @5]"),
+	CASE("tip-to-0", CALLS, "psb+7 tip:=0 tip:0 NTT", "7 [gap no image @=0]"),
+	CASE("tip-to-0-last", CALLS, "psb+7 tip:=0", "7"),
 	CASE("tip-without-ip", CALLS, "psb+0 NTT N tip NTT",
 	     ROUND " 0 10 11 13 [gap mismatch @14]"),
 	CASE("runaway", "@0 7400 @2 ebfe", "psb+0 T N", "0 2... [gap runaway @2]"),
