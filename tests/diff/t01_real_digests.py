@@ -62,7 +62,7 @@ def check_digest(what, out, count, digest):
 
 
 def check(traces, trace, options, count, digest, scratch):
-    options = ["-q", *options.split()]
+    options = ["-q", "--resync", "psb", *options.split()]
     text = real.run("decode", trace, *options, "-j1", cwd=traces)
     if digest_of(text) != (count, digest):
         sys.exit(f"{trace}: the lines of decode: {digest_of(text)}, expected {count}, {digest:#x}")
