@@ -414,6 +414,10 @@ static enum flow_reason explain(const struct model *m, const struct token *a, co
 	if (is_address(a) && is_address(b) && a->ev->ip != b->ev->ip &&
 	    (m->overflow || is_event(a, PTM_EV_OVERFLOW)))
 		return FLOW_LAST_IP;
+	if (m->overflow && a->ev != NULL && b->ev != NULL && a->ev->kind == b->ev->kind &&
+	    (a->ev->flags & b->ev->flags & PTM_EVF_HAS_IP) != 0 && a->ev->ip != b->ev->ip &&
+	    ((a->ev->ip ^ b->ev->ip) & 0xffff) == 0)
+		return FLOW_LAST_IP;
 	if ((is_gap(a) || is_gap(stop)) && is_event(b, PTM_EV_OVERFLOW))
 		return FLOW_BITS_AND_OVF;
 	if (is_gap(a) && a->ev->arg == PTM_GAP_BAD_INSN && m->overflow && !m->known)
