@@ -89,15 +89,14 @@ static void gen_free(struct ptm_rcu_head *head)
 	free(gen);
 }
 
-/* Tables of edges double from the first to the largest, and all of them are kept: so the largest
- * takes half of what edges may. */
+/* Tables of edges double from the first to the largest. */
 static void plan_edges(struct ptm_gen *gen, uint64_t limit)
 {
 	gen->edge_bits = EDGE_BITS_FIRST;
 	while (gen->edge_bits < EDGE_BITS_MAX &&
-	       (sizeof(struct ptm_edge) << (gen->edge_bits + 2)) <= limit / 2)
+	       (sizeof(struct ptm_edge) << (gen->edge_bits + 1)) <= limit / 2)
 		gen->edge_bits++;
-	atomic_init(&gen->edges, ptm_edges_create(EDGE_BITS_FIRST, NULL));
+	atomic_init(&gen->edges, ptm_edges_create(EDGE_BITS_FIRST));
 }
 
 static struct ptm_gen *gen_create(uint64_t limit, struct ptm_error *err)
@@ -196,7 +195,7 @@ struct ptm_cache_stats ptm_cache_stats(struct ptm_cache *cache)
 	stats.nodes = (used < gen->cap ? used : gen->cap) - 1;
 	stats.edges = atomic_load_explicit(&ptm_gen_edges(gen)->used, memory_order_relaxed);
 	stats.bytes = stats.nodes * NODE_COST +
-		      ptm_edges_cap(ptm_gen_edges(gen)) * 2 * sizeof(struct ptm_edge);
+		      ptm_edges_cap(ptm_gen_edges(gen)) * sizeof(struct ptm_edge);
 	(void)pthread_mutex_unlock(&cache->lock);
 	return stats;
 }
@@ -297,6 +296,12 @@ struct ptm_edges *ptm_gen_edges(struct ptm_gen *gen)
 	return atomic_load_explicit(&gen->edges, memory_order_acquire);
 }
 
+static void edges_free(struct ptm_rcu_head *head)
+{
+	ptm_edges_destroy(
+		(struct ptm_edges *)(void *)((char *)head - offsetof(struct ptm_edges, rcu)));
+}
+
 /* Copy @full into a table of twice the size, unless somebody did.  What others add to the old one
  * meanwhile is missed and will be added again. */
 static void grow_edges(struct ptm_gen *gen, struct ptm_edges *full)
@@ -305,12 +310,14 @@ static void grow_edges(struct ptm_gen *gen, struct ptm_edges *full)
 
 	(void)pthread_mutex_lock(&gen->lock);
 	if (ptm_gen_edges(gen) == full && 32 - full->shift < gen->edge_bits) {
-		edges = ptm_edges_create(32 - full->shift + 1, full);
+		edges = ptm_edges_create(32 - full->shift + 1);
 		for (size_t i = 0; edges != NULL && i < ptm_edges_cap(full) + PTM_EDGE_PROBE; i++)
 			if (atomic_load_explicit(&full->slot[i].key, memory_order_acquire) > 1)
 				(void)ptm_edges_add(edges, &full->slot[i]);
-		if (edges != NULL)
+		if (edges != NULL) {
 			atomic_store_explicit(&gen->edges, edges, memory_order_release);
+			ptm_rcu_defer(&full->rcu, edges_free);
+		}
 	}
 	(void)pthread_mutex_unlock(&gen->lock);
 }

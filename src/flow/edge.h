@@ -4,15 +4,18 @@
  *
  * An edge leads from a node over up to PTM_EDGE_BITS branches; everything on the way is folded in:
  * the instructions and their digest, and the calls, of which those that return on the way vanish.
- * It ends early, with the rest of its symbol, at a return below its own calls, at too many calls,
- * and at too many instructions.
+ * It goes through one return below its own calls, as long as that leads where it led before (its
+ * guard).  It ends early, with the rest of its symbol, at a further one, at too many calls, and at
+ * too many instructions.
  *
  * The table is open addressing with linear probing.  Slots are filled once and never change, so a
  * reader needs no lock: the key is stored last.  A table that fills up is copied into one of twice
- * the size; the old one stays, for who still reads it, until the generation goes.
+ * the size; the old one is freed when nobody can read it any more.
  */
 #ifndef PTM_FLOW_EDGE_H
 #define PTM_FLOW_EDGE_H
+
+#include "os/rcu.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -35,33 +38,31 @@
 #define PTM_SYM(bits, n, tip) (((uint32_t)(bits) | 1u << (n)) << 1 | (uint32_t)(tip))
 #define PTM_SYM_K             0x85ebca6bu
 
-/* A key: the state and the symbol that an edge is found by; beside them, how deep its own calls
- * were at the deepest, those that vanish included: where the return stack is full, each of them
- * costs an entry at its other end. */
 #define PTM_EDGE_KEY(state, sym) ((uint32_t)(state) | (uint64_t)(sym) << 32)
-#define PTM_EDGE_KEY_BITS        50u /* the symbol has 18 */
-#define PTM_EDGE_SYM(key)        ((uint32_t)((key) >> 32) & ((1u << (PTM_EDGE_KEY_BITS - 32)) - 1))
-#define PTM_EDGE_DEEPEST(key)    ((uint32_t)((key) >> PTM_EDGE_KEY_BITS))
-#define PTM_EDGE_SAME(a, b)      (((a) ^ (b)) << (64 - PTM_EDGE_KEY_BITS) == 0)
 
-/* The fields of `packed`. */
-#define PTM_EDGE_N(p)     ((p)&1023u) /* instructions */
-#define PTM_EDGE_NPUSH(p) ((p) >> 10 & 3u)
-#define PTM_EDGE_POP      (1u << 12)  /* a compressed return: its target is the next state */
-#define PTM_EDGE_DROP     (1u << 13)  /* an uncompressed one: it pops, if there is anything */
-#define PTM_EDGE_REST(p)  ((p) >> 14) /* symbol that is left over; 0: none */
-
+/* An edge: a cache line, for two that are used one after the other hardly ever lie side by side. */
 struct ptm_edge {
-	_Atomic uint64_t key; /* PTM_EDGE_KEY(), deepest << PTM_EDGE_KEY_BITS; 0: empty */
-	uint64_t b;           /* digest of the instructions alone */
-	uint32_t next;        /* state; 0: the TIP's target, or what is popped */
+	_Atomic uint64_t key; /* PTM_EDGE_KEY(); 0: empty */
+	uint64_t b;           /* digest of the instructions alone ... */
+	uint64_t power;       /* ... and PTM_DIGEST_K to the power of their number */
+	/* A state: the edge goes through a compressed return below its own calls, and so holds only
+	 * if that is what is on the stack, and pops it; 0: it does not. */
+	uint32_t guard;
+	uint32_t next; /* state; 0: the TIP's target, or what is popped */
+	uint32_t rest; /* symbol that is left over; 0: none */
 	uint32_t push[PTM_EDGE_PUSH];
-	uint32_t packed;
+	uint16_t n;      /* instructions */
+	uint8_t npush;   /* calls that stay on the stack, behind what is popped */
+	uint8_t deepest; /* how far the stack ever rises, calls that vanish included: where it is
+			    full, each of them costs an entry at its other end */
+	uint8_t pop;     /* 1: ends in a compressed return, whose target is the next state */
+	uint8_t drop;    /* 1: ends in an uncompressed one: it pops, if there is anything */
+	uint8_t unused[10];
 };
 
 struct ptm_edges {
-	struct ptm_edges *older; /* the table that this one replaced */
-	unsigned shift;          /* 32 - log2 of the number of slots */
+	struct ptm_rcu_head rcu;
+	unsigned shift; /* 32 - log2 of the number of slots */
 	_Atomic uint32_t used;
 	struct ptm_edge *slot;
 };
@@ -69,6 +70,12 @@ struct ptm_edges {
 static inline size_t ptm_edges_cap(const struct ptm_edges *edges)
 {
 	return (size_t)1 << (32 - edges->shift);
+}
+
+/* Does an edge with the guard @guard not hold with @top on the stack? */
+static inline uint32_t ptm_edge_fails(uint32_t guard, uint32_t top)
+{
+	return (guard ^ top) & (0u - (uint32_t)(guard != 0));
 }
 
 /* The first slot to look at. */
@@ -79,12 +86,13 @@ static inline struct ptm_edge *ptm_edges_at(const struct ptm_edges *edges, uint3
 }
 
 /* A table of 2^@bits slots in zeroed memory; NULL if there is none. */
-struct ptm_edges *ptm_edges_create(unsigned bits, struct ptm_edges *older);
-/* With all older ones. */
+struct ptm_edges *ptm_edges_create(unsigned bits);
 void ptm_edges_destroy(struct ptm_edges *edges);
 
-/* The edge, or NULL.  @key: PTM_EDGE_KEY(). */
-const struct ptm_edge *ptm_edges_find(const struct ptm_edges *edges, uint64_t key);
+/* The edge with this key that holds with @top on the stack (0: nothing); NULL if there is none, and
+ * then @others says how many there are that do not hold. */
+const struct ptm_edge *ptm_edges_find(const struct ptm_edges *edges, uint64_t key, uint32_t top,
+				      unsigned *others);
 
 /* Publish a copy of @edge, unless somebody did already, or there is no room near its place.
  * Returns true if it is new.  Threads: any number at once. */

@@ -20,12 +20,12 @@
  * a longer run is for the exact path to judge. */
 #define IDLE_EDGES (PTM_RUNAWAY / PTM_EDGE_INSNS - 6)
 
+/* Edges of one symbol that differ in what they return to. */
+#define GUARDS_MAX 3u
+
 void ptm_turbo_init(struct ptm_turbo *t)
 {
 	memset(t, 0, sizeof(*t));
-	t->power[0] = 1;
-	for (unsigned i = 1; i <= PTM_EDGE_INSNS; i++)
-		t->power[i] = t->power[i - 1] * PTM_DIGEST_K;
 }
 
 /* By IPBytes: bytes of the address, the bits of last-IP that it replaces, and how far to shift up
@@ -204,7 +204,9 @@ struct build {
 	uint64_t b;
 	uint32_t push[PTM_EDGE_PUSH + PTM_NODE_PUSH + 1];
 	unsigned npush, deepest;
-	uint32_t flags;
+	uint32_t top;   /* what is on the stack, if a guard may be made of it; 0: no */
+	uint32_t guard; /* what was */
+	bool pop, drop;
 };
 
 enum { GO_ON, END_BEFORE, END_BEHIND, IRREGULAR };
@@ -231,13 +233,23 @@ static int decide(struct build *e, const struct ptm_node *node, bool *taken)
 		if (node->klass != PTM_INSN_RET)
 			return IRREGULAR;
 		e->nbits--;
-		e->flags |= PTM_EDGE_POP;
+		e->pop = true;
 	} else {
 		e->tip = false;
 		if (node->klass == PTM_INSN_RET)
-			e->flags |= PTM_EDGE_DROP;
+			e->drop = true;
 	}
 	return END_BEHIND;
+}
+
+/* A return within the edge, to @id. */
+static int come_back(struct build *e, uint32_t id)
+{
+	const bool by_bit = e->pop;
+
+	e->pop = e->drop = false;
+	e->id = id;
+	return by_bit ? GO_ON : END_BEHIND;
 }
 
 /* Take one node into the edge. */
@@ -257,20 +269,18 @@ static int extend(struct build *e)
 	e->n += node->n;
 	for (unsigned i = 0; i < node->npush; i++)
 		e->push[e->npush++] = atomic_load_explicit(&node->push[i], memory_order_acquire);
-	if (e->npush > e->deepest)
-		e->deepest = e->npush;
+	if (e->npush > e->deepest + (e->guard != 0))
+		e->deepest = e->npush - (e->guard != 0);
 	if (how == GO_ON && (ptm_walk_next(e->w, e->id, taken, &e->id) < 0 || gen != e->w->gen))
 		return IRREGULAR;
-	if ((e->flags & (PTM_EDGE_POP | PTM_EDGE_DROP)) != 0 && e->npush > 0) {
-		const bool by_bit = (e->flags & PTM_EDGE_POP) != 0;
-
-		/* It returns from a call of its own. */
-		e->id = e->push[--e->npush];
-		e->flags = 0;
-		how = by_bit ? GO_ON : END_BEHIND;
-		if (by_bit && e->w->nodes[e->id].mode != node->mode)
-			return IRREGULAR;
+	if ((e->pop || e->drop) && e->npush > 0)
+		how = come_back(e, e->push[--e->npush]);
+	else if (e->pop && e->top != 0 && e->guard == 0) {
+		e->guard = e->top;
+		how = come_back(e, PTM_STATE_ID(e->top));
 	}
+	if (how == GO_ON && e->w->nodes[e->id].mode != node->mode)
+		return IRREGULAR;
 	if (e->n > PTM_EDGE_INSNS || e->npush > PTM_EDGE_PUSH) {
 		*e = before;
 		return e->n == 0 ? IRREGULAR : END_BEFORE;
@@ -278,16 +288,27 @@ static int extend(struct build *e)
 	return how;
 }
 
-/* Make the edge from @state over @sym.  False if there is none. */
-static bool build(struct ptm_walk *w, uint32_t state, uint32_t sym, struct ptm_edge *edge)
+static uint64_t power_of(uint64_t n)
+{
+	uint64_t p = 1, k = PTM_DIGEST_K;
+
+	for (; n > 0; n >>= 1, k *= k)
+		p *= (n & 1) != 0 ? k : 1;
+	return p;
+}
+
+/* Make the edge from @state over @sym, through a return to @top (0: through none).  False if there
+ * is no edge. */
+static bool build(struct ptm_walk *w, uint32_t state, uint32_t sym, uint32_t top,
+		  struct ptm_edge *edge)
 {
 	const unsigned nbits = 30u - (unsigned)__builtin_clz(sym);
 	struct build e = {.w = w,
 			  .id = PTM_STATE_ID(state),
 			  .bits = sym >> 1 & ((1u << nbits) - 1),
 			  .nbits = nbits,
-			  .tip = sym & 1};
-	uint32_t rest = 0;
+			  .tip = sym & 1,
+			  .top = top};
 	int how;
 
 	do
@@ -295,16 +316,20 @@ static bool build(struct ptm_walk *w, uint32_t state, uint32_t sym, struct ptm_e
 	while (how == GO_ON);
 	if (how == IRREGULAR)
 		return false;
-	if (e.nbits > 0 || e.tip)
-		rest = PTM_SYM(e.bits & ((1u << e.nbits) - 1), e.nbits, e.tip);
-	atomic_store_explicit(&edge->key,
-			      PTM_EDGE_KEY(state, sym) | (uint64_t)e.deepest << PTM_EDGE_KEY_BITS,
-			      memory_order_relaxed);
+	atomic_store_explicit(&edge->key, PTM_EDGE_KEY(state, sym), memory_order_relaxed);
 	edge->b = e.b;
+	edge->power = power_of(e.n);
+	edge->guard = e.guard;
 	edge->next = how == END_BEFORE ? PTM_STATE(e.id) : 0;
+	edge->rest =
+		e.nbits > 0 || e.tip ? PTM_SYM(e.bits & ((1u << e.nbits) - 1), e.nbits, e.tip) : 0;
 	edge->push[0] = e.npush > 0 ? PTM_STATE(e.push[0]) : 0;
 	edge->push[1] = e.npush > 1 ? PTM_STATE(e.push[1]) : 0;
-	edge->packed = e.n | e.npush << 10 | e.flags | rest << 14;
+	edge->n = (uint16_t)e.n;
+	edge->npush = (uint8_t)e.npush;
+	edge->deepest = (uint8_t)e.deepest;
+	edge->pop = e.pop;
+	edge->drop = e.drop;
 	return true;
 }
 
@@ -329,15 +354,6 @@ static void load_lane(struct lane *lane, const struct ptm_walk *w)
 		lane->ring[w->depth - i] = PTM_STATE(w->stack[(w->top - i) % PTM_STACK]);
 }
 
-static uint64_t power_of(uint64_t n)
-{
-	uint64_t p = 1, k = PTM_DIGEST_K;
-
-	for (; n > 0; n >>= 1, k *= k)
-		p *= (n & 1) != 0 ? k : 1;
-	return p;
-}
-
 static int store_lane(const struct lane *lane, struct ptm_walk *w)
 {
 	const struct ptm_digest digest = {lane->n, power_of(lane->n), lane->b};
@@ -354,20 +370,30 @@ static int store_lane(const struct lane *lane, struct ptm_walk *w)
 	return 1;
 }
 
-/* The edge was not in its first slot.  NULL: there is none. */
+/* The edge was not in the first two slots.  NULL: there is none. */
 static __attribute__((noinline)) const struct ptm_edge *
-other_slot(struct ptm_turbo *t, struct ptm_walk *w, uint32_t state, uint32_t sym)
+other_slot(struct ptm_turbo *t, struct ptm_walk *w, uint32_t state, uint32_t sym, uint32_t top)
 {
 	const struct ptm_gen *gen = w->gen;
-	const struct ptm_edge *e = ptm_edges_find(ptm_gen_edges(w->gen), PTM_EDGE_KEY(state, sym));
+	unsigned others;
+	const struct ptm_edge *e =
+		ptm_edges_find(ptm_gen_edges(w->gen), PTM_EDGE_KEY(state, sym), top, &others);
 
 	if (e != NULL)
 		return e;
-	if (!build(w, state, sym, &t->built) || gen != w->gen)
+	/* A return that leads to many places is not worth a guard for each. */
+	if (!build(w, state, sym, others < GUARDS_MAX ? top : 0, &t->built) || gen != w->gen)
 		return NULL;
 	t->edges_built++;
 	ptm_gen_add_edge(w->gen, &t->built);
 	return &t->built;
+}
+
+/* Is @e not the edge? */
+static inline bool is_other(const struct ptm_edge *e, uint64_t key, uint32_t top)
+{
+	return atomic_load_explicit(&e->key, memory_order_acquire) != key ||
+	       ptm_edge_fails(e->guard, top) != 0;
 }
 
 /* Walk over the symbols of the stretch.  False: something is irregular. */
@@ -382,47 +408,44 @@ static __attribute__((noinline)) bool walk(struct ptm_turbo *t, struct ptm_walk 
 
 	while (item < end) {
 		const struct ptm_edge *e = ptm_edges_at(edges, state, sym);
-		uint64_t key = atomic_load_explicit(&e->key, memory_order_acquire);
-		uint32_t packed, rest, deepest;
+		const uint64_t key = PTM_EDGE_KEY(state, sym);
+		const uint32_t on_top = lane->ring[top % RING] & (0u - (uint32_t)(top != floor));
 
-		if (UNLIKELY(!PTM_EDGE_SAME(key, PTM_EDGE_KEY(state, sym)))) {
-			e = other_slot(t, w, state, sym);
+		if (UNLIKELY(is_other(e, key, on_top)) && is_other(++e, key, on_top)) {
+			e = other_slot(t, w, state, sym, on_top);
 			if (e == NULL)
 				return false;
-			key = atomic_load_explicit(&e->key, memory_order_relaxed);
 			edges = ptm_gen_edges(w->gen);
 		}
-		/* At its deepest the stack may lose entries at its other end. */
-		deepest = top + PTM_EDGE_DEEPEST(key);
-		floor = (int32_t)(deepest - floor) > (int32_t)PTM_STACK ? deepest - PTM_STACK
-									: floor;
-		packed = e->packed;
-		rest = PTM_EDGE_REST(packed);
-		b = b * t->power[PTM_EDGE_N(packed)] + e->b;
-		n += PTM_EDGE_N(packed);
-		if (rest == 0 && (sym & 1) != 0) {
+		floor = (int32_t)(top + e->deepest - floor) > (int32_t)PTM_STACK
+				? top + e->deepest - PTM_STACK
+				: floor;
+		top -= e->guard != 0;
+		b = b * e->power + e->b;
+		n += e->n;
+		if (e->rest == 0 && (sym & 1) != 0) {
 			/* What follows a TIP depends on its packet only: no waiting for the edge.
 			 */
-			top -= (packed & PTM_EDGE_DROP) != 0 && top != floor;
+			top -= e->drop & (top != floor);
 			state = item->target;
 			sym = (++item)->sym;
 			idle = 0;
 		} else {
 			state = e->next;
-			if ((packed & PTM_EDGE_POP) != 0) {
+			if (e->pop != 0) {
 				if (UNLIKELY(top == floor))
 					return false;
 				state = lane->ring[top-- % RING];
 			}
-			idle = rest == sym ? idle + 1 : 0;
+			idle = e->rest == sym ? idle + 1 : 0;
 			if (UNLIKELY(idle > IDLE_EDGES))
 				return false;
-			item += rest == 0;
-			sym = rest != 0 ? rest : item->sym;
+			item += e->rest == 0;
+			sym = e->rest != 0 ? e->rest : item->sym;
 		}
 		lane->ring[(top + 1) % RING] = e->push[0];
 		lane->ring[(top + 2) % RING] = e->push[1];
-		top += PTM_EDGE_NPUSH(packed);
+		top += e->npush;
 	}
 	lane->state = state;
 	lane->top = top;

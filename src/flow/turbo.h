@@ -32,7 +32,6 @@ struct ptm_stretch {
 /* Room for the fast path; one an engine. */
 struct ptm_turbo {
 	struct ptm_stretch stretch;
-	uint64_t power[PTM_EDGE_INSNS + 1]; /* of PTM_DIGEST_K */
 	struct ptm_edge built;
 	bool odd_time; /* the CPU has errata of long CYC and of TMA: they are not simple */
 	uint64_t edges_found, edges_built; /* how often an edge was there already, or not */

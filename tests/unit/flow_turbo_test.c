@@ -25,7 +25,13 @@ static struct ptm_edge edge_of(uint32_t state, uint32_t sym)
 	struct ptm_edge e = {.b = state * UINT64_C(0x100000001b3) + sym,
 			     .next = state + 1,
 			     .push = {state + 2, sym + 3},
-			     .packed = state ^ sym << 16};
+			     .power = state ^ sym << 16,
+			     .rest = sym ^ 9,
+			     .n = (uint16_t)(state >> 3),
+			     .npush = (uint8_t)(state & 1),
+			     .deepest = (uint8_t)(state >> 5),
+			     .pop = (uint8_t)(sym & 1),
+			     .drop = (uint8_t)(state >> 7 & 1)};
 
 	atomic_init(&e.key, state | (uint64_t)sym << 32);
 	return e;
@@ -36,21 +42,24 @@ static bool is_edge(const struct ptm_edge *e, uint32_t state, uint32_t sym)
 	const struct ptm_edge right = edge_of(state, sym);
 
 	return e->b == right.b && e->next == right.next && e->push[0] == right.push[0] &&
-	       e->push[1] == right.push[1] && e->packed == right.packed;
+	       e->push[1] == right.push[1] && e->power == right.power && e->rest == right.rest &&
+	       e->n == right.n && e->npush == right.npush && e->deepest == right.deepest &&
+	       e->pop == right.pop && e->drop == right.drop;
 }
 
 static const struct ptm_edge *find(const struct ptm_edges *edges, uint32_t state, uint32_t sym)
 {
-	return ptm_edges_find(edges, state | (uint64_t)sym << 32);
+	unsigned others;
+
+	return ptm_edges_find(edges, state | (uint64_t)sym << 32, 0, &others);
 }
 
 /* Of 16 slots and some behind them, those from the last one on. */
 static void test_table(void **state)
 {
-	struct ptm_edges *edges = ptm_edges_create(4, NULL);
+	struct ptm_edges *edges = ptm_edges_create(4);
 	uint32_t same[PTM_EDGE_PROBE + 1], n = 0;
 	const uint32_t sym = PTM_SYM(5, 3, 1);
-	struct ptm_edge deep;
 
 	(void)state;
 	assert_non_null(edges);
@@ -70,16 +79,41 @@ static void test_table(void **state)
 	assert_null(find(edges, same[0], sym ^ 1));
 	for (unsigned i = 0; i < PTM_EDGE_PROBE; i++)
 		assert_true(is_edge(find(edges, same[i], sym), same[i], sym));
-	/* How deep its calls were is beside the key, not of it. */
-	deep = edge_of(same[1], sym);
-	deep.key |= UINT64_C(3) << PTM_EDGE_KEY_BITS;
-	assert_false(ptm_edges_add(edges, &deep));
-	deep = edge_of(PTM_STATE(1), sym ^ 1);
-	deep.key |= UINT64_C(3) << PTM_EDGE_KEY_BITS;
-	assert_true(ptm_edges_add(edges, &deep));
-	assert_int_equal(PTM_EDGE_DEEPEST(find(edges, PTM_STATE(1), sym ^ 1)->key), 3);
-	assert_false(ptm_edges_add(edges, &deep));
-	assert_int_equal(atomic_load(&edges->used), PTM_EDGE_PROBE + 1);
+	assert_int_equal(atomic_load(&edges->used), PTM_EDGE_PROBE);
+	ptm_edges_destroy(edges);
+}
+
+/* Edges with the same key: each holds for what was on the stack when it was made. */
+static void test_guards(void **state)
+{
+	struct ptm_edges *edges = ptm_edges_create(4);
+	const uint32_t sym = PTM_SYM(1, 1, 0), from = PTM_STATE(1);
+	const uint64_t key = PTM_EDGE_KEY(from, sym);
+	struct ptm_edge e = edge_of(from, sym);
+	unsigned others;
+
+	(void)state;
+	assert_non_null(edges);
+	for (uint32_t top = 1; top <= 3; top++) {
+		assert_null(ptm_edges_find(edges, key, PTM_STATE(top), &others));
+		assert_int_equal(others, top - 1);
+		e.guard = PTM_STATE(top);
+		e.next = PTM_STATE(10 + top);
+		assert_true(ptm_edges_add(edges, &e));
+		assert_false(ptm_edges_add(edges, &e));
+	}
+	for (uint32_t top = 1; top <= 3; top++)
+		assert_int_equal(ptm_edges_find(edges, key, PTM_STATE(top), &others)->next,
+				 PTM_STATE(10 + top));
+	/* Nothing on the stack, or something else: none of them holds, one without a guard does. */
+	assert_null(ptm_edges_find(edges, key, 0, &others));
+	assert_null(ptm_edges_find(edges, key, PTM_STATE(4), &others));
+	assert_int_equal(others, 3);
+	e.guard = 0;
+	e.next = PTM_STATE(9);
+	assert_true(ptm_edges_add(edges, &e));
+	assert_int_equal(ptm_edges_find(edges, key, 0, &others)->next, PTM_STATE(9));
+	assert_int_equal(ptm_edges_find(edges, key, PTM_STATE(4), &others)->next, PTM_STATE(9));
 	ptm_edges_destroy(edges);
 }
 
@@ -770,6 +804,7 @@ static void add_cases(const struct flow_case *cases, size_t n, CMUnitTestFunctio
 int main(void)
 {
 	add_test("table", test_table, NULL);
+	add_test("guards", test_guards, NULL);
 	add_test("states", test_states, NULL);
 	add_test("growth", test_growth, NULL);
 	add_test("race", test_race, NULL);
