@@ -229,8 +229,8 @@ PLANTS = [
      "return (uint32_t)w->index << 2 | (uint32_t)w->mode;", "return (uint32_t)w->mode;"),
     ("edge-mode-of-return", "src/flow/fast_engine.c",
      "w->on && w->nbits == 0 && !w->mixed &&", "w->on && w->nbits == 0 &&"),
-    ("edge-of-old-generation", "src/flow/turbo.c",
-     "\tif (!walk(t, w, &lane) || gen != w->gen)\n", "\tif (!walk(t, w, &lane))\n"),
+    ("edge-symbols-of-old-generation", "src/flow/turbo.c",
+     "\tif (gen != w->gen)\n\t\treturn 0;\n", ""),
     ("edge-run-too-long", "src/flow/turbo.c",
      "#define IDLE_EDGES (PTM_RUNAWAY / PTM_EDGE_INSNS - 6)", "#define IDLE_EDGES (PTM_RUNAWAY / PTM_EDGE_INSNS + 6)"),
     ("edge-symbol-split", "src/flow/turbo.c",
@@ -238,11 +238,8 @@ PLANTS = [
     ("edge-last-ip-lost", "src/flow/turbo.c",
      "\tlx->last_ip = s->last_ip;\n", ""),
     ("space-not-in-key", "src/flow/cache.c",
-     "node->ip == key->at.ip && node->space == key->at.space && node->mode == key->at.mode",
-     "node->ip == key->at.ip && node->mode == key->at.mode"),
-    ("mode-not-in-key", "src/flow/cache.c",
-     "node->ip == key->at.ip && node->space == key->at.space && node->mode == key->at.mode",
-     "node->ip == key->at.ip && node->space == key->at.space"),
+     "\tconst struct key key = {gen, {ip, (uint32_t)index, mode}};\n",
+     "\tindex = 0;\n\tconst struct key key = {gen, {ip, (uint32_t)index, mode}};\n"),
 ]
 
 # Quick tests first: most plants are caught by them.
