@@ -53,6 +53,7 @@ enum ptm_err ptm_error_from_errno(int e)
 		return PTM_E_NOINPUT;
 	case ENOSPC:
 	case EDQUOT:
+	case EFBIG: /* a limit, ulimit -f: as a full disk */
 		return PTM_E_NOSPACE;
 	case ENOMEM:
 		return PTM_E_NOMEM;

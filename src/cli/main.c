@@ -90,8 +90,9 @@ int cli_flush(void)
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return 0;
 	/* stdio keeps what it could not write, so that errno is of this attempt as a rule. */
-	is_full = errno == ENOSPC;
-	cli_say("Cannot write to standard output: %s", strerror(errno != 0 ? errno : EIO));
+	is_full = errno == ENOSPC || errno == EFBIG;
+	if (errno != EPIPE)
+		cli_say("Cannot write to standard output: %s", strerror(errno != 0 ? errno : EIO));
 	failed = ptm_err_exit_code(is_full ? PTM_E_NOSPACE : PTM_E_IO);
 	return failed;
 }
@@ -128,6 +129,21 @@ static void catch_lost_pages(void)
 
 	(void)sigemptyset(&act.sa_mask);
 	(void)sigaction(SIGBUS, &act, NULL);
+}
+
+static void on_file_limit(int sig)
+{
+	(void)sig;
+}
+
+/* Beyond `ulimit -f' a write is to fail, which is said and cleaned up after.  A handler rather than
+ * SIG_IGN, which a program that we run would inherit. */
+static void outlive_file_limit(void)
+{
+	struct sigaction act = {.sa_handler = on_file_limit, .sa_flags = SA_RESTART};
+
+	(void)sigemptyset(&act.sa_mask);
+	(void)sigaction(SIGXFSZ, &act, NULL);
 }
 
 /* A file must not get the number of a closed standard stream: messages would end up in it. */
@@ -182,6 +198,7 @@ int main(int argc, char **argv)
 
 	fill_std_fds();
 	catch_lost_pages();
+	outlive_file_limit();
 	(void)atexit(close_stdout);
 	argp_err_exit_status = CLI_EXIT_USAGE;
 	argp_program_version_hook = print_version;

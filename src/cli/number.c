@@ -54,9 +54,9 @@ bool cli_number_size(const char *text, uint64_t max, uint64_t *value)
 		return false;
 	if (*end == 'k' || *end == 'K')
 		shift = 10;
-	else if (*end == 'M')
+	else if (*end == 'm' || *end == 'M')
 		shift = 20;
-	else if (*end == 'G')
+	else if (*end == 'g' || *end == 'G')
 		shift = 30;
 	if (shift > 0)
 		end++;

@@ -66,9 +66,17 @@ int cli_opt_number(const struct argp_state *state, const char *option, const cha
 int cli_opt_size(const struct argp_state *state, const char *option, const char *text, uint64_t min,
 		 uint64_t max, uint64_t *value)
 {
-	bool is_ok = cli_number_size(text, max, value);
-
-	return check_number(state, option, text, is_ok, min, max, *value);
+	if (cli_number_size(text, max, value) && *value >= min)
+		return 0;
+	if (max == UINT64_MAX)
+		return cli_usage(state,
+				 "%s: '%s' is not a number of at least %" PRIu64
+				 "; k, M or G may follow it",
+				 option, text, min);
+	return cli_usage(state,
+			 "%s: '%s' is not a number from %" PRIu64 " to %" PRIu64
+			 "; k, M or G may follow it",
+			 option, text, min, max);
 }
 
 int cli_opt_choice(const struct argp_state *state, const char *option, const char *text,

@@ -12,6 +12,7 @@
 #include "signals.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -139,6 +140,16 @@ static void summarize(const struct cli_job *job, size_t streams, const struct pt
 		stats->workers == 1 ? "" : "s");
 }
 
+/* Did whoever read standard output close it, as head(1) does?  He knows, and wants to hear nothing
+ * about it. */
+static bool is_unread(const struct cli_opts *opts, const struct ptm_error *err)
+{
+	struct pollfd fd = {.fd = STDOUT_FILENO};
+
+	return err->code == PTM_E_IO && (opts->output == NULL || strcmp(opts->output, "-") == 0) &&
+	       poll(&fd, 1, 0) > 0 && (fd.revents & (POLLERR | POLLHUP)) != 0;
+}
+
 int cli_run(const struct cli_job *job)
 {
 	const struct cli_opts *opts = job->opts;
@@ -168,9 +179,10 @@ int cli_run(const struct cli_job *job)
 out:
 	sig = cli_signals_destroy(signals);
 	ptm_session_destroy(session);
+	if (ret < 0 && sig != 0 && err.code == PTM_E_CANCELED)
+		return cli_stopped(sig, opts->output);
 	if (ret < 0)
-		return sig != 0 && err.code == PTM_E_CANCELED ? cli_stopped(sig, opts->output)
-							      : cli_fail(&err);
+		return is_unread(opts, &err) ? CLI_EXIT_IO : cli_fail(&err);
 	if (!opts->quiet)
 		summarize(job, streams, &stats);
 	if (code != 0)

@@ -32,7 +32,7 @@ for command in decode digest stat dump; do
 		bad "ptmill $command: --threads: '$n' is not a number from 1 to 1024" $command -j "$n" x
 	done
 	for n in 63 "" k 1kk 2G 0x40000001 17179869184G; do
-		bad "ptmill $command: --segment-size: '$n' is not a number from 64 to 1073741824" \
+		bad "ptmill $command: --segment-size: '$n' is not a number from 64 to 1073741824; k, M or G may follow it" \
 			$command --segment-size "$n" x
 	done
 	bad "ptmill $command: --bind: 'all' is none of: auto, none" $command --bind all x
@@ -50,8 +50,8 @@ for command in decode digest stat info verify; do
 	bad "ptmill $command: --resync: 'soon' is none of: ip, psb" $command --resync soon x
 	bad "ptmill $command: --resync=ip: engine libipt goes on at PSBs only" \
 		$command --resync ip x --engine libipt
-	for n in "" 0 4194303 4095k 3M 4MB -1; do
-		bad "ptmill $command: --cache-limit: '$n' is not a number of at least 4194304" \
+	for n in "" 0 4194303 4095k 3M 3m 4MB 1T 1t -1; do
+		bad "ptmill $command: --cache-limit: '$n' is not a number of at least 4194304; k, M or G may follow it" \
 			$command --cache-limit "$n" x
 	done
 	bad "ptmill $command: --mtc-freq: '16' is not a number from 0 to 15" $command --mtc-freq 16 x
@@ -76,7 +76,7 @@ bad "ptmill info: --synthetic, --xml and --cpuset need --topology" info --cpuset
 bad "ptmill info: --synthetic and --xml contradict each other" info --topology --synthetic core:1 --xml x
 bad "ptmill record: no program given: \`ptmill record -o CAPTURE -- CMD...'" record -o x
 bad "ptmill record: no directory given: say where by -o CAPTURE" record -- true
-bad "ptmill record: --psb-period: '63' is not a number from 64 to 9223372036854775807" \
+bad "ptmill record: --psb-period: '63' is not a number from 64 to 9223372036854775807; k, M or G may follow it" \
 	record --psb-period 63 -o x true
 bad "ptmill record: --timing: 'gps' is none of: none, tsc, mtc, cyc" record --timing gps -o x true
 nothing_but
