@@ -231,6 +231,11 @@ static void warn(void *ctx, const char *line)
 	cli_say("%s", line);
 }
 
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 static int run(int argc, char **argv)
 {
 	struct record cmd = {.output = NULL};
@@ -257,10 +262,12 @@ static int run(int argc, char **argv)
 			cli_bytes(result.trace_bytes, bytes, sizeof(bytes)), result.seconds,
 			result.exit_code, cmd.output);
 	else if (!cmd.quiet)
-		cli_say("%" PRIu64 " instructions, %s, %" PRIu64 " PSBs, %" PRIu64
-			" gaps, %.2f s, exit code %d: %s",
-			result.instructions, cli_bytes(result.trace_bytes, bytes, sizeof(bytes)),
-			result.psbs, result.gaps, result.seconds, result.exit_code, cmd.output);
+		cli_say("%" PRIu64 " instruction%s, %s, %" PRIu64 " PSB%s, %" PRIu64
+			" overflow%s, %.2f s, exit code %d: %s",
+			result.instructions, plural(result.instructions),
+			cli_bytes(result.trace_bytes, bytes, sizeof(bytes)), result.psbs,
+			plural(result.psbs), result.gaps, plural(result.gaps), result.seconds,
+			result.exit_code, cmd.output);
 	return ended ? ptm_err_exit_code(PTM_E_CANCELED) : 0;
 }
 

@@ -15,6 +15,7 @@
 #include "record/program.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,39 @@ static int wait_for(pid_t pid, const volatile int *pass_on, int *status, struct 
 			return 0;
 	} while (errno == EINTR);
 	return refused(err, "waitpid");
+}
+
+/* Perf says at length what it does not like about an event, in between what the program says: ask
+ * it before, and say it in a line. */
+static int check_event(char *perf, const char *event, const char *out, struct ptm_error *err)
+{
+	const char *const args[] = {perf, "record", "--dry-run", "-e",   event,
+				    "-o", out,      "--",        "true", NULL};
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		const int null = open("/dev/null", O_RDWR);
+
+		for (int fd = 0; fd <= STDERR_FILENO; fd++)
+			(void)dup2(null, fd);
+		(void)execv(perf, (char *const *)(uintptr_t)args);
+		_exit(127);
+	}
+	if (pid < 0)
+		return refused(err, "fork");
+	PTM_TRY(wait_for(pid, NULL, &status, err));
+	(void)unlink(out);
+	if (status == 0)
+		return 0;
+	if (access(PMU, F_OK) != 0)
+		return PTM_FAIL(err, PTM_E_NOINPUT,
+				"Cannot record by perf: the kernel has no intel_pt on this machine "
+				"(--backend qemu and step need none): path=\"" PMU "\"");
+	return PTM_FAIL(err, PTM_E_SYSTEM,
+			"Cannot record by perf: it refuses the event; `perf record -e %s -- true' "
+			"tells why",
+			event);
 }
 
 static int run_perf(const struct ptm_record_config *config, char *perf, char *const argv[],
@@ -213,7 +247,7 @@ int ptm_perf_run(const struct ptm_record_config *config, char *const argv[],
 {
 	char *perf = ptm_find_program("perf");
 	char *out = ptm_capture_temp(cap, "perf.data");
-	int ret;
+	int ret = 0;
 
 	if (perf == NULL)
 		ret = PTM_FAIL(
@@ -222,6 +256,8 @@ int ptm_perf_run(const struct ptm_record_config *config, char *const argv[],
 	else if (out == NULL)
 		ret = PTM_FAIL(err, PTM_E_NOMEM, "Cannot record: out of memory");
 	else
+		ret = check_event(perf, events[config->ptwrite], out, err);
+	if (ret == 0)
 		ret = run_perf(config, perf, argv, out, exit_code, err);
 	if (ret == 0)
 		ret = pack(out, cap, bytes, err);

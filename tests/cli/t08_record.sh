@@ -14,7 +14,7 @@ if [ $code = 75 ] && [[ $err == *ptrace* ]]; then
 fi
 same "exit code" "$code" 0
 same "standard output" "$out" "-o x"
-like "standard error" "$err" 'ptmill: 3000 instructions, [0-9.]+ [KM]?B, [0-9]+ PSBs, 0 gaps, [0-9.]+ s, exit code 3: capture'
+like "standard error" "$err" 'ptmill: 3000 instructions, [0-9.]+ [KM]?B, [0-9]+ PSBs?, 0 overflows, [0-9.]+ s, exit code 3: capture'
 nothing_but capture
 truth=$(awk '$1 == "instructions" { n = $2 } $1 == "digest" { d = $2 } END { print "instructions", n, "digest", d }' \
 	capture/truth/tid1.txt)
@@ -87,4 +87,13 @@ run record -q --backend step -o other -- ./missing
 same "exit code" "$code" 66
 like "standard error" "$err" 'ptmill: [^'$'\n'']*missing[^'$'\n'']*'
 nothing_but capture
+# A limit of file sizes: one line, and nothing is left.
+shown="ulimit -f; ptmill record"
+(
+	ulimit -f 1
+	exec "$PTMILL" record --backend step --max-instructions 100000 -o limited -- sh -c : >.out 2>.err
+)
+same "exit code" $? 75
+like "standard error" "$(cat .err)" 'ptmill: Cannot [^'$'\n'']*: File too large[^'$'\n'']*'
+[ ! -e limited ] || fail "something is left: $(find limited*)"
 finish

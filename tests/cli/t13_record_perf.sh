@@ -37,6 +37,7 @@ END
 cat >bin/perf <<'END'
 #!/bin/bash
 # In place of perf: writes the file it was told to, runs the program.
+[ "$2" != --dry-run ] || exec sh -c "exit ${FAKE_REFUSES:-0}"
 [ -n "$FAKE" ] || exit 129
 printf '%s\n' "$@" >"${FAKE_ARGS:-/dev/null}"
 while [ "$1" != -- ]; do
@@ -101,6 +102,13 @@ FAKE=
 run record --backend perf -o capture -- true
 same "exit code" "$code" 75
 like "standard error" "$err" 'ptmill: Cannot record by perf: it failed with exit code 129[^'$'\n'']*'
+# The event is not there: one line, and nothing of what perf says about it.
+FAKE_REFUSES=129 run record --backend perf -o capture -- true
+if [ -e /sys/bus/event_source/devices/intel_pt ]; then
+	expect 75 "" "ptmill: Cannot record by perf: it refuses the event; \`perf record -e intel_pt/tsc=0,mtc=0/u -- true' tells why"
+else
+	expect 66 "" 'ptmill: Cannot record by perf: the kernel has no intel_pt on this machine (--backend qemu and step need none): path="/sys/bus/event_source/devices/intel_pt"'
+fi
 run record --backend perf -o capture -- ./missing
 expect 66 "" 'ptmill: Cannot execute "./missing": No such file or directory'
 shown="ptmill record --backend perf, no perf"
