@@ -423,15 +423,21 @@ static int compare_segment_end(struct ptm_sink *sink, const struct ptm_segment_e
 	return cs->data.n > 0 ? take_record(cs, err) : 0;
 }
 
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 static int put_differences(struct compare_sink *cs, const char *name, struct ptm_error *err)
 {
 	struct ptm_out *out = cs->file.out;
 
 	PTM_TRY(ptm_out_printf(out, err,
 			       "stream %s differs by %s and %s: %" PRIu64 " of %" PRIu64
-			       " frames: %" PRIu64 " in instructions, %" PRIu64 " in events alone",
+			       " frame%s: %" PRIu64 " in instructions, %" PRIu64 " in events alone",
 			       name, cs->engine[0]->name, cs->engine[1]->name, cs->sum.any,
-			       cs->frames, cs->sum.frames[IN_INSNS], cs->sum.frames[IN_EVENTS]));
+			       cs->frames, plural(cs->frames), cs->sum.frames[IN_INSNS],
+			       cs->sum.frames[IN_EVENTS]));
 	if (cs->sum.frames[IN_STEPS] > 0)
 		PTM_TRY(ptm_out_printf(out, err, ", %" PRIu64 " by %s without steps",
 				       cs->sum.frames[IN_STEPS], cs->engine[0]->name));
@@ -456,12 +462,12 @@ static int compare_stream_end(struct ptm_sink *sink, const char *name, struct pt
 		cs->nwrong++;
 		return put_differences(cs, name, err);
 	}
-	return ptm_out_printf(cs->file.out, err,
-			      "stream %s same by %s and %s: instructions %" PRIu64
-			      " digest 0x%016" PRIx64 ", %" PRIu64 " frames, %" PRIu64
-			      " events, %" PRIu64 " of them gaps\n",
-			      name, cs->engine[0]->name, cs->engine[1]->name, cs->insns.n,
-			      cs->insns.b, cs->frames, cs->events, cs->gaps);
+	return ptm_out_printf(
+		cs->file.out, err,
+		"stream %s same by %s and %s: instructions %" PRIu64 " digest 0x%016" PRIx64
+		", %" PRIu64 " frame%s, %" PRIu64 " event%s, %" PRIu64 " of them gaps\n",
+		name, cs->engine[0]->name, cs->engine[1]->name, cs->insns.n, cs->insns.b,
+		cs->frames, plural(cs->frames), cs->events, plural(cs->events), cs->gaps);
 }
 
 static void compare_destroy(struct ptm_sink *sink)

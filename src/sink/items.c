@@ -16,7 +16,9 @@ uint64_t ptm_event_hash(const struct ptm_event *ev)
 
 	h = add(h, flags & PTM_EVF_HAS_IP ? ev->ip : 0);
 	h = add(h, flags & PTM_EVF_HAS_TO ? ev->to : 0);
-	return add(h, ev->value);
+	/* How many bytes a gap skips follows from where the error was noticed, of which libipt
+	 * knows no more than the packet that it read last. */
+	return add(h, ev->kind == PTM_EV_GAP ? 0 : ev->value);
 }
 
 uint64_t ptm_item_hash(const struct ptm_item *item)

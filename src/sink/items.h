@@ -37,7 +37,7 @@ struct ptm_items {
 int ptm_items_batch(void *ctx, const struct ptm_batch *batch, struct ptm_error *err);
 
 /* What of an item two engines must agree on.  Of an event that is not where its packet lies, which
- * is told roughly, nor its time, which is an estimate. */
+ * is told roughly, nor its time, which is an estimate, nor how many bytes a gap skips. */
 uint64_t ptm_item_hash(const struct ptm_item *item);
 uint64_t ptm_event_hash(const struct ptm_event *ev);
 

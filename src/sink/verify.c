@@ -148,8 +148,8 @@ static int verify_stream_end(struct ptm_sink *sink, const char *name, struct ptm
 	if (same)
 		return ptm_out_printf(vs->file.out, err,
 				      "stream %s as recorded: instructions %" PRIu64
-				      " digest 0x%016" PRIx64 ", %zu places\n",
-				      name, got->n, got->b, vs->agreed);
+				      " digest 0x%016" PRIx64 ", %zu place%s\n",
+				      name, got->n, got->b, vs->agreed, vs->agreed == 1 ? "" : "s");
 	if (vs->no_image > 0)
 		PTM_TRY(check_images(vs, name, err));
 	vs->nwrong++;
