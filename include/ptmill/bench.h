@@ -53,6 +53,10 @@ PTM_API void ptm_bench_destroy(struct ptm_bench *bench);
 /* Did all contenders see the same instructions, each time? */
 PTM_API bool ptm_bench_agrees(const struct ptm_bench *bench);
 
+/* Of the code that the trace decodes, the share that was in the warm cache before; NAN if not
+ * known.  The hit rate does not tell: a long trace fills the cache by itself. */
+PTM_API double ptm_bench_known(const struct ptm_bench *bench);
+
 /* Write the figures, as a table or as JSON, to @path (NULL or "-": standard output).  Returns 0 or
  * -PTM_E_*. */
 PTM_API int ptm_bench_print(const struct ptm_bench *bench, bool json, const char *path,

@@ -13,7 +13,8 @@
 
 enum { KEY_WARM = CLI_KEY_OWN, KEY_RUNS, KEY_JSON, KEY_NO_LIBIPT, KEY_ONCE };
 
-#define RUNS_MAX 1000
+#define RUNS_MAX  1000
+#define KNOWN_MIN 0.5 /* of the code: another recording of the program leaves more */
 
 struct bench {
 	struct cli_opts opts;
@@ -37,12 +38,11 @@ static const struct argp_option options[] = {
 	{"output", 'o', "FILE", 0,
 	 "Write to FILE, which appears when complete (default: standard output)", 0},
 	{"once", KEY_ONCE, "THREADS", OPTION_HIDDEN, NULL, 0},
+	{"engine", CLI_KEY_ENGINE, "NAME", OPTION_HIDDEN, NULL, 0},
 	{0}};
 
 static error_t check(const struct argp_state *state, const struct bench *cmd)
 {
-	if (cmd->opts.has_engine)
-		return cli_usage(state, "all engines are measured: --engine makes no sense");
 	for (size_t i = 0; i < cmd->opts.ninputs; i++)
 		if (strcmp(cmd->opts.inputs[i], "-") == 0)
 			return cli_usage(state,
@@ -76,6 +76,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			return cli_usage(state, "--output: the FILE is an empty name");
 		cmd->opts.output = arg;
 		return 0;
+	case CLI_KEY_ENGINE:
+		return cli_usage(state, "all engines are measured: --engine makes no sense");
 	case KEY_ONCE:
 		return cli_opt_number(state, "--once", arg, 1, 1024, &cmd->once);
 	case ARGP_KEY_END:
@@ -96,7 +98,8 @@ static const struct argp argp = {
 	"one "
 	"thread and in many, and libipt's instruction decoder and block decoder.  They take turns, "
 	"and must see the same instructions.\v"
-	"Exits with 1 if they do not.\n\n" CLI_INPUT_HELP,
+	"Exits with 1 if the decoders do not see the same instructions.\n\n" CLI_INPUT_FILES
+	"or a perf.data file.  Standard input is not possible: a trace is read many times.",
 	children,
 	NULL,
 	NULL};
@@ -147,6 +150,7 @@ static int measure(struct bench *cmd)
 						.ctx = cmd};
 	struct ptm_error err = {.code = PTM_E_OK};
 	struct ptm_bench *bench;
+	double known;
 	bool agrees;
 	int ret;
 
@@ -157,12 +161,17 @@ static int measure(struct bench *cmd)
 		return cli_fail(&err);
 	ret = ptm_bench_print(bench, cmd->json, cmd->opts.output, &err);
 	agrees = ptm_bench_agrees(bench);
+	known = ptm_bench_known(bench);
 	ptm_bench_destroy(bench);
 	if (ret < 0)
 		return cli_fail(&err);
 	if (!agrees)
 		cli_say("the decoders saw different instructions: the figures compare different "
 			"work");
+	if (cmd->warm != NULL && known < KNOWN_MIN)
+		cli_say("%s left %.0f %% of the code that the trace needs in the cache: is it a "
+			"recording of the same program, at the same addresses?",
+			cmd->warm, known > 0 ? 100 * known : 0.0);
 	return agrees ? 0 : CLI_EXIT_DIFFERS;
 }
 
@@ -184,7 +193,7 @@ static bool keep_line(struct bench *cmd, int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
-	struct bench cmd = {.opts = {.ninputs = 0}};
+	struct bench cmd = {.opts = {.only_files = true}};
 	int ret;
 
 	if (!keep_line(&cmd, argc, argv)) {

@@ -29,8 +29,10 @@ static const struct argp_option options[] = {
 	{"cpuset", KEY_CPUSET, "LIST", 0, "With --topology: plan for these CPUs, as in 0-3,8", 0},
 	{0}};
 
-static const struct argp_child children[] = {
-	{&cli_input_argp, 0, NULL, 0}, {&cli_decode_argp, 0, NULL, 0}, {0}};
+static const struct argp_child children[] = {{&cli_input_argp, 0, NULL, 0},
+					     {&cli_decode_argp, 0, NULL, 0},
+					     {&cli_engine_argp, 0, NULL, 0},
+					     {0}};
 
 static error_t check(const struct argp_state *state, const struct info *cmd)
 {
@@ -51,7 +53,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case ARGP_KEY_INIT:
-		cli_opts_init(state, &cmd->opts, 2);
+		cli_opts_init(state, &cmd->opts, 3);
 		return 0;
 	case KEY_TOPOLOGY:
 		cmd->topology = true;

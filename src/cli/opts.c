@@ -144,7 +144,8 @@ static error_t parse_input(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_NO_ARGS:
 		if (opts->inputs_optional)
 			return 0;
-		return cli_usage(state, "no INPUT given: name a trace, or - for standard input");
+		return cli_usage(state, "no INPUT given: name a trace%s",
+				 opts->only_files ? "" : ", or - for standard input");
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -152,7 +153,7 @@ static error_t parse_input(int key, char *arg, struct argp_state *state)
 
 const struct argp cli_input_argp = {input_options, parse_input, NULL, NULL, NULL, NULL, NULL};
 
-/* Images, engine, and the machine that made the trace. */
+/* Images, and the machine that made the trace. */
 static const struct argp_option decode_options[] = {
 	{"elf", CLI_KEY_ELF, "FILE[:BASE]", 0,
 	 "An executable or library, at the addresses it names or moved to BASE", 0},
@@ -161,8 +162,6 @@ static const struct argp_option decode_options[] = {
 	{"maps", CLI_KEY_MAPS, "FILE", 0,
 	 "Images from a copy of /proc/PID/maps of the traced process", 0},
 	{"sysroot", CLI_KEY_SYSROOT, "DIR", 0, "Look up the files that --maps names below DIR", 0},
-	{"engine", CLI_KEY_ENGINE, "NAME", 0,
-	 "Decoder of the flow: fast (the default), or libipt (the reference)", 1},
 	{"resync", CLI_KEY_RESYNC, "WHERE", 0,
 	 "After an error go on at the next packet that states a sure address: ip (the default; "
 	 "engine fast only), or at the next PSB: psb",
@@ -257,20 +256,14 @@ static int parse_timing(int key, const char *arg, const struct argp_state *state
 	}
 }
 
-static error_t parse_engine(int key, const char *arg, const struct argp_state *state,
-			    struct cli_opts *opts)
+static error_t parse_fast(int key, const char *arg, const struct argp_state *state,
+			  struct cli_opts *opts)
 {
-	static const char *const engines[] = {"fast", "libipt", NULL};
 	static const char *const resyncs[] = {"ip", "psb", NULL};
 	unsigned choice = 0;
 	int e;
 
 	switch (key) {
-	case CLI_KEY_ENGINE:
-		e = cli_opt_choice(state, "--engine", arg, engines, &choice);
-		opts->config.engine = choice == 0 ? PTM_ENGINE_FAST : PTM_ENGINE_LIBIPT;
-		opts->has_engine = true;
-		return e;
 	case CLI_KEY_RESYNC:
 		e = cli_opt_choice(state, "--resync", arg, resyncs, &choice);
 		opts->config.resync = choice == 0 ? PTM_RESYNC_IP : PTM_RESYNC_PSB;
@@ -305,10 +298,9 @@ static error_t parse_decode(int key, char *arg, struct argp_state *state)
 	case CLI_KEY_SYSROOT:
 		opts->sysroot = arg;
 		return 0;
-	case CLI_KEY_ENGINE:
 	case CLI_KEY_RESYNC:
 	case CLI_KEY_CACHE_LIMIT:
-		return parse_engine(key, arg, state, opts);
+		return parse_fast(key, arg, state, opts);
 	case CLI_KEY_CPU:
 		return parse_cpu(state, arg, &opts->config.cpu);
 	case CLI_KEY_MTC_FREQ:
@@ -324,6 +316,28 @@ static error_t parse_decode(int key, char *arg, struct argp_state *state)
 }
 
 const struct argp cli_decode_argp = {decode_options, parse_decode, NULL, NULL, NULL, NULL, NULL};
+
+static const struct argp_option engine_options[] = {
+	{"engine", CLI_KEY_ENGINE, "NAME", 0,
+	 "Decoder of the flow: fast (the default), or libipt (the reference)", 1},
+	{0}};
+
+static error_t parse_engine(int key, char *arg, struct argp_state *state)
+{
+	static const char *const engines[] = {"fast", "libipt", NULL};
+	struct cli_opts *opts = state->input;
+	unsigned choice = 0;
+	int e;
+
+	if (key != CLI_KEY_ENGINE)
+		return ARGP_ERR_UNKNOWN;
+	e = cli_opt_choice(state, "--engine", arg, engines, &choice);
+	opts->config.engine = choice == 0 ? PTM_ENGINE_FAST : PTM_ENGINE_LIBIPT;
+	opts->has_engine = true;
+	return e;
+}
+
+const struct argp cli_engine_argp = {engine_options, parse_engine, NULL, NULL, NULL, NULL, NULL};
 
 /* A run over the whole trace. */
 /* off, or IP[/BITS]. */

@@ -31,6 +31,7 @@ struct cli_opts {
 	char **inputs;
 	size_t ninputs;
 	bool inputs_optional;     /* set by the subcommand before parsing */
+	bool only_files;          /* likewise: - is no INPUT */
 	struct cli_image *images; /* owned */
 	size_t nimages;
 	bool has_maps;
@@ -67,13 +68,15 @@ enum {
 };
 
 /* What an INPUT may be: the end of a subcommand's help. */
-#define CLI_INPUT_HELP                                                                             \
+#define CLI_INPUT_FILES                                                                            \
 	"An INPUT is a capture (a directory that `ptmill record' wrote, or its capture.json), an " \
 	"LLDB trace bundle (its directory, or its trace.json), a raw trace (plain or "             \
-	"zstd-compressed), a perf.data file, or - for a raw trace on standard input."
+	"zstd-compressed), "
+#define CLI_INPUT_HELP CLI_INPUT_FILES "a perf.data file, or - for a raw trace on standard input."
 
 extern const struct argp cli_input_argp;  /* INPUT..., -j, --bind */
-extern const struct argp cli_decode_argp; /* images, engine, the recording machine */
+extern const struct argp cli_decode_argp; /* images, the recording machine */
+extern const struct argp cli_engine_argp; /* --engine */
 extern const struct argp cli_run_argp;    /* output, --strict, progress */
 
 /* Hand @opts to the @nchildren children and make errors one line.  Call at ARGP_KEY_INIT. */

@@ -203,7 +203,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	if (key != ARGP_KEY_INIT)
 		return p->decoding->parse(key, arg, state, p->cmd);
-	cli_opts_init(state, p->opts, 3);
+	cli_opts_init(state, p->opts, 4);
 	return 0;
 }
 
@@ -213,6 +213,7 @@ int cli_run_decoding(const struct cli_decoding *decoding, int argc, char **argv,
 	static const struct argp_child children[] = {{&cli_input_argp, 0, NULL, 0},
 						     {&cli_decode_argp, 0, NULL, 0},
 						     {&cli_run_argp, 0, NULL, 0},
+						     {&cli_engine_argp, 0, NULL, 0},
 						     {0}};
 	const struct argp argp = {decoding->options, parse, "INPUT...", decoding->doc,
 				  children,          NULL,  NULL};

@@ -170,10 +170,11 @@ static bool takes_part(const struct ptm_bench *b, unsigned who)
 /* What the trace is.  It is read for the first time here, so that it is in memory for all. */
 static int look_at(struct ptm_bench *b, struct ptm_error *err)
 {
-	const struct way way = {.threads = b->config.threads};
+	struct ptm_cache *cache = ptm_cache_create(b->config.session->cache_limit, err);
+	const struct way way = {.threads = b->config.threads, .cache = cache};
 	struct ptm_sink *sink = ptm_bench_count_create(true);
 	struct ptm_run_stats stats;
-	int status = run_once(b, &way, sink, &stats, err);
+	int status = cache != NULL ? run_once(b, &way, sink, &stats, err) : -PTM_E_NOMEM;
 
 	if (status >= 0) {
 		const struct ptm_bench_count count = ptm_bench_counted(sink);
@@ -184,7 +185,10 @@ static int look_at(struct ptm_bench *b, struct ptm_error *err)
 		b->digest = count.digest.b;
 		b->tnt_bits = count.tnt_bits;
 		b->tips = count.tips;
+		if (ptm_cache_stats(cache).generations == 1)
+			b->nodes = ptm_cache_stats(cache).nodes;
 	}
+	ptm_cache_destroy(cache);
 	ptm_sink_destroy(sink);
 	if (status >= 0 && b->insns == 0)
 		return PTM_FAIL(err, PTM_E_FORMAT,

@@ -39,6 +39,7 @@ struct ptm_bench {
 	struct ptm_bench_config config;
 	/* What the trace is; from a run that is not measured. */
 	uint64_t bytes, insns, digest, tnt_bits, tips;
+	uint64_t nodes; /* that it puts into an empty cache; 0: more than there is room for */
 	PTM_VEC(struct ptm_bench_sample) samples[PTM_BENCH_CONTENDERS];
 };
 

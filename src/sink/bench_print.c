@@ -28,16 +28,16 @@ struct row {
 };
 
 static const struct {
-	const char *name, *what;
+	const char *name;
 	bool many;
 } contenders[PTM_BENCH_CONTENDERS] = {
-	[PTM_BENCH_PROCESS] = {"process", "whole process, cold", false},
-	[PTM_BENCH_PROCESS_N] = {"process_threads", "whole process, cold, threads", true},
-	[PTM_BENCH_COLD] = {"cold", "fast, empty cache", false},
-	[PTM_BENCH_WARM] = {"warm", "fast, warm", false},
-	[PTM_BENCH_WARM_N] = {"warm_threads", "fast, warm, threads", true},
-	[PTM_BENCH_IPT_BLOCK] = {"libipt_block", "libipt, block decoder", false},
-	[PTM_BENCH_IPT_INSN] = {"libipt_insn", "libipt, instruction decoder", false},
+	[PTM_BENCH_PROCESS] = {"process", false},
+	[PTM_BENCH_PROCESS_N] = {"process_threads", true},
+	[PTM_BENCH_COLD] = {"cold", false},
+	[PTM_BENCH_WARM] = {"warm", false},
+	[PTM_BENCH_WARM_N] = {"warm_threads", true},
+	[PTM_BENCH_IPT_BLOCK] = {"libipt_block", false},
+	[PTM_BENCH_IPT_INSN] = {"libipt_insn", false},
 };
 
 /* Only another recording makes a cache warm. */
@@ -48,15 +48,6 @@ static const char *name_of(const struct ptm_bench *b, unsigned who)
 	return who == PTM_BENCH_WARM     ? "self_warm"
 	       : who == PTM_BENCH_WARM_N ? "self_warm_threads"
 					 : contenders[who].name;
-}
-
-static const char *what_of(const struct ptm_bench *b, unsigned who)
-{
-	if (b->config.other != NULL)
-		return contenders[who].what;
-	return who == PTM_BENCH_WARM     ? "fast, self-warm"
-	       : who == PTM_BENCH_WARM_N ? "fast, self-warm, threads"
-					 : contenders[who].what;
 }
 
 typedef double (*figure_fn)(const struct ptm_bench_sample *sample);
@@ -166,6 +157,15 @@ static double hit_rate(const struct ptm_bench *b, const struct ptm_bench_sample 
 	return s->new_edges < steps ? 1 - (double)s->new_edges / (double)steps : 0;
 }
 
+double ptm_bench_known(const struct ptm_bench *bench)
+{
+	const struct ptm_bench_sample *warm = &bench->samples[PTM_BENCH_WARM].v[0];
+
+	if (bench->nodes == 0 || warm->generations != 1)
+		return NAN;
+	return 1 - (double)warm->new_nodes / (double)bench->nodes;
+}
+
 static struct ptm_json *json_range(const struct range *r)
 {
 	struct ptm_json *j = ptm_json_object();
@@ -273,7 +273,7 @@ static int put_head(const struct ptm_bench *b, struct ptm_out *out, struct ptm_e
 	else
 		PTM_TRY(ptm_out_printf(
 			out, err,
-			"self-warm: the cache was filled by the same trace, which no "
+			"self_warm: the cache was filled by the same trace, which no "
 			"user has twice; --warm makes it honest\n"));
 	return ptm_out_printf(out, err,
 			      "cache before: %" PRIu64 " nodes, %" PRIu64 " edges; added: %" PRIu64
@@ -289,10 +289,11 @@ static int put_row(const struct ptm_bench *b, unsigned who, struct ptm_out *out,
 
 	if (row.peak_rss > 0)
 		(void)snprintf(rss, sizeof(rss), "%.0f", (double)row.peak_rss / (1 << 20));
-	return ptm_out_printf(out, err, "%-29s%9.4f %9.4f %9.4f %9.4f %10.1f %9.1f %8.2f %7s\n",
-			      what_of(b, who), row.cpu.median, row.cpu.min, row.cpu.max,
+	return ptm_out_printf(out, err,
+			      "%-17s%9.4f %9.4f %9.4f %9.4f %10.1f %9.1f %8.2f  %-4s %7s\n",
+			      name_of(b, who), row.cpu.median, row.cpu.min, row.cpu.max,
 			      row.wall.median, row.insns / 1e6, row.bytes / 1e6, row.ns_a_branch,
-			      rss);
+			      contenders[who].many ? "wall" : "CPU", rss);
 }
 
 static int put_shares(const struct ptm_bench *b, struct ptm_out *out, struct ptm_error *err)
@@ -305,7 +306,7 @@ static int put_shares(const struct ptm_bench *b, struct ptm_out *out, struct ptm
 				out, err,
 				"%s: decoding %.4f s of CPU, what one thread does at "
 				"a time %.4f s, %.1f %% of the wall time\n",
-				what_of(b, who), row.decode, row.serial,
+				name_of(b, who), row.decode, row.serial,
 				100 * row.serial / row.wall.median));
 	}
 	return 0;
@@ -314,8 +315,9 @@ static int put_shares(const struct ptm_bench *b, struct ptm_out *out, struct ptm
 static int put_table(const struct ptm_bench *b, struct ptm_out *out, struct ptm_error *err)
 {
 	PTM_TRY(put_head(b, out, err));
-	PTM_TRY(ptm_out_printf(out, err, "%-29s%9s %9s %9s %9s %10s %9s %8s %7s\n", "", "CPU s",
-			       "least", "most", "wall s", "M insn/s", "MB/s", "ns/br", "RSS MiB"));
+	PTM_TRY(ptm_out_printf(out, err, "%-17s%9s %9s %9s %9s %10s %9s %8s  %-4s %7s\n", "",
+			       "CPU s", "least", "most", "wall s", "M insn/s", "MB/s", "ns/br",
+			       "by", "RSS MiB"));
 	for (unsigned who = 0; who < PTM_BENCH_CONTENDERS; who++)
 		if (b->samples[who].n > 0)
 			PTM_TRY(put_row(b, who, out, err));
@@ -326,7 +328,7 @@ static int put_table(const struct ptm_bench *b, struct ptm_out *out, struct ptm_
 
 		if (!isnan(ratio))
 			PTM_TRY(ptm_out_printf(out, err, "%s%s: %.2f times as fast\n",
-					       b->config.other == NULL && i < 2 ? "self-" : "",
+					       b->config.other == NULL && i < 2 ? "self_" : "",
 					       ratios[i].what, ratio));
 	}
 	if (ptm_bench_agrees(b))
@@ -336,7 +338,7 @@ static int put_table(const struct ptm_bench *b, struct ptm_out *out, struct ptm_
 			PTM_TRY(ptm_out_printf(out, err,
 					       "%s: %" PRIu64 " instructions, 0x%016" PRIx64
 					       ", %" PRIu64 " errors of libipt\n",
-					       what_of(b, who), b->samples[who].v[k].insns,
+					       name_of(b, who), b->samples[who].v[k].insns,
 					       b->samples[who].v[k].digest,
 					       b->samples[who].v[k].errors));
 	return ptm_out_printf(out, err, "They DIFFER: the figures compare different work\n");
