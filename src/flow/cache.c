@@ -19,6 +19,7 @@
 
 #define SPACES_MAX 4096
 #define NODES_MIN  1024u /* of a generation: a walk holds 66, and takes them along to the next */
+#define NODES_MAX  (1u << 31) /* far from where the count of ids would wrap round */
 
 /* Sanitizers watch what malloc() gave, not what mmap() did. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -33,8 +34,14 @@
 /* Of one node: the node, its link, its share of the hash table's buckets. */
 #define NODE_COST (sizeof(struct ptm_node) + sizeof(struct ptm_rcu_map_node) + 16)
 
+/* Of an address space: what is mapped in it. */
+struct space_id {
+	uint64_t hash[2];
+};
+
 struct ptm_gen {
 	struct ptm_rcu_head rcu;
+	uint64_t serial;
 	struct ptm_node *nodes;
 	struct ptm_rcu_map_node *links; /* of the same index */
 	uint32_t cap;
@@ -44,7 +51,7 @@ struct ptm_gen {
 	unsigned edge_bits; /* log2 of the slots of the largest table */
 
 	pthread_mutex_t lock; /* of the spaces, and of replacing the edges */
-	XXH128_hash_t *spaces;
+	struct space_id *spaces;
 	unsigned nspaces;
 };
 
@@ -101,6 +108,7 @@ static void plan_edges(struct ptm_gen *gen, uint64_t limit)
 
 static struct ptm_gen *gen_create(uint64_t limit, struct ptm_error *err)
 {
+	static _Atomic uint64_t serial;
 	struct ptm_gen *gen = calloc(1, sizeof(*gen));
 
 	if (gen == NULL) {
@@ -108,10 +116,11 @@ static struct ptm_gen *gen_create(uint64_t limit, struct ptm_error *err)
 		return NULL;
 	}
 	gen->cap =
-		(uint32_t)(limit / 2 / NODE_COST < UINT32_MAX ? limit / 2 / NODE_COST : UINT32_MAX);
+		(uint32_t)(limit / 2 / NODE_COST < NODES_MAX ? limit / 2 / NODE_COST : NODES_MAX);
 	if (gen->cap < NODES_MIN)
 		gen->cap = NODES_MIN;
 	plan_edges(gen, limit);
+	gen->serial = 1 + atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed);
 	(void)pthread_mutex_init(&gen->lock, NULL);
 	atomic_init(&gen->used, 1);
 	gen->nodes = reserve(gen->cap * sizeof(*gen->nodes));
@@ -155,6 +164,8 @@ void ptm_cache_destroy(struct ptm_cache *cache)
 	if (cache == NULL)
 		return;
 	gen_free(&atomic_load_explicit(&cache->gen, memory_order_acquire)->rcu);
+	/* What was replaced while it was used is freed by now, too. */
+	ptm_rcu_barrier();
 	(void)pthread_mutex_destroy(&cache->lock);
 	free(cache);
 }
@@ -200,48 +211,28 @@ struct ptm_cache_stats ptm_cache_stats(struct ptm_cache *cache)
 	return stats;
 }
 
-/* What is mapped where: by build-id, else by the bytes themselves. */
-static XXH128_hash_t identity(const struct ptm_space *space)
-{
-	XXH3_state_t *state = XXH3_createState();
-	XXH128_hash_t hash = {0, 0};
-
-	if (state == NULL)
-		return hash;
-	(void)XXH3_128bits_reset(state);
-	for (size_t i = 0; i < ptm_space_count(space); i++) {
-		struct ptm_mapping m = ptm_space_get(space, i);
-		const uint64_t where[] = {m.begin, m.end, m.file_offset, strlen(m.build_id)};
-
-		if (m.data == NULL)
-			continue;
-		(void)XXH3_128bits_update(state, where, sizeof(where));
-		if (m.build_id[0] != '\0')
-			(void)XXH3_128bits_update(state, m.build_id, strlen(m.build_id));
-		else
-			(void)XXH3_128bits_update(state, m.data, (size_t)(m.end - m.begin));
-	}
-	hash = XXH3_128bits_digest(state);
-	(void)XXH3_freeState(state);
-	return hash;
-}
-
 int ptm_gen_space(struct ptm_gen *gen, const struct ptm_space *space)
 {
-	const XXH128_hash_t hash = identity(space);
+	struct space_id id;
 	unsigned i = 0;
 
+	ptm_space_identity(space, id.hash);
 	(void)pthread_mutex_lock(&gen->lock);
 	if (gen->spaces == NULL)
 		gen->spaces = calloc(SPACES_MAX, sizeof(*gen->spaces));
-	while (i < gen->nspaces && !XXH128_isEqual(gen->spaces[i], hash))
+	while (i < gen->nspaces && memcmp(&gen->spaces[i], &id, sizeof(id)) != 0)
 		i++;
 	if (gen->spaces == NULL)
 		i = SPACES_MAX;
 	else if (i == gen->nspaces && i < SPACES_MAX)
-		gen->spaces[gen->nspaces++] = hash;
+		gen->spaces[gen->nspaces++] = id;
 	(void)pthread_mutex_unlock(&gen->lock);
 	return i < SPACES_MAX ? (int)i : -PTM_E_NOMEM;
+}
+
+uint64_t ptm_gen_serial(const struct ptm_gen *gen)
+{
+	return gen->serial;
 }
 
 struct key {

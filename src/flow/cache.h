@@ -26,8 +26,11 @@ struct ptm_gen;
  * address spaces are known again by what is mapped in them.  When it is destroyed no reader holds
  * anything of it any more. */
 
-/* The current generation: borrowed until the caller's next quiescent state. */
+/* The current generation: borrowed until the caller's next quiescent state (ptm_rcu_quiescent(),
+ * ptm_rcu_offline(), ptm_rcu_unregister()). */
 struct ptm_gen *ptm_cache_gen(struct ptm_cache *cache);
+/* A number that no other generation of the process has: addresses are used again. */
+uint64_t ptm_gen_serial(const struct ptm_gen *gen);
 
 /* @full has no room: put an empty one in its place, unless somebody did already.  Returns 0, or
  * -PTM_E_NOMEM. */

@@ -10,6 +10,7 @@ void ptm_emit_init(struct ptm_emit *emit, ptm_emit_fn fn, void *ctx)
 {
 	emit->fn = fn;
 	emit->ctx = ctx;
+	emit->park = NULL;
 	memset(&emit->tally, 0, sizeof(emit->tally));
 	emit->digest = PTM_DIGEST_EMPTY;
 	emit->resynced = PTM_DIGEST_EMPTY;
@@ -46,6 +47,18 @@ int ptm_emit_certainty(struct ptm_emit *emit, bool uncertain, struct ptm_error *
 	return status;
 }
 
+static int hand_on(struct ptm_emit *emit, const struct ptm_batch *batch, struct ptm_error *err)
+{
+	int status, back;
+
+	if (emit->park == NULL)
+		return emit->fn(emit->ctx, batch, err);
+	(void)emit->park(emit->park_ctx, true);
+	status = emit->fn(emit->ctx, batch, err);
+	back = emit->park(emit->park_ctx, false);
+	return status < 0 ? status : back;
+}
+
 int ptm_emit_flush(struct ptm_emit *emit, struct ptm_error *err)
 {
 	struct ptm_batch batch = {.steps = emit->steps,
@@ -58,7 +71,7 @@ int ptm_emit_flush(struct ptm_emit *emit, struct ptm_error *err)
 	int status = 0;
 
 	if (batch.nsteps > 0 || batch.nevents > 0 || batch.digest.n > 0)
-		status = emit->fn(emit->ctx, &batch, err);
+		status = hand_on(emit, &batch, err);
 	ptm_digest_append(emit->uncertain ? &emit->resynced : &emit->digest, &emit->part);
 	emit->part = PTM_DIGEST_EMPTY;
 	emit->nsteps = 0;

@@ -21,6 +21,10 @@ typedef int (*ptm_emit_fn)(void *ctx, const struct ptm_batch *batch, struct ptm_
 struct ptm_emit {
 	ptm_emit_fn fn;
 	void *ctx;
+	/* Called with true before fn, which may wait for long, and with false behind it; NULL: not.
+	 * May be set after init. */
+	int (*park)(void *ctx, bool away);
+	void *park_ctx;
 	struct ptm_tally tally;     /* of the segment */
 	struct ptm_digest digest;   /* of the segment, up to the last batch handed on */
 	struct ptm_digest resynced; /* likewise, of what was decoded behind a resync */

@@ -728,6 +728,8 @@ static int fast_decode(struct ptm_engine *engine, const struct ptm_segment *seg,
 	f->cancel = seg->cancel;
 	f->timed = (f->options.want & PTM_WANT_TIME) != 0 || seg->stream->images.entries.n > 0;
 	emit->no_steps = (f->options.want & PTM_WANT_STEPS) == 0;
+	emit->park = ptm_walk_park;
+	emit->park_ctx = &f->walk;
 	/* A reader only while decoding: between segments a worker may wait for long, and a thread
 	 * may have more than one engine. */
 	ptm_rcu_register();

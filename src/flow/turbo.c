@@ -256,14 +256,14 @@ static int come_back(struct build *e, uint32_t id)
 static int extend(struct build *e)
 {
 	struct ptm_node *node = &e->w->nodes[e->id];
-	const struct ptm_gen *gen = e->w->gen;
+	const uint64_t turns = e->w->turns;
 	const struct build before = *e;
 	bool taken;
 	int how = decide(e, node, &taken);
 
 	if (how == END_BEFORE || how == IRREGULAR)
 		return how;
-	if (ptm_walk_pushes(e->w, e->id) < 0 || gen != e->w->gen)
+	if (ptm_walk_pushes(e->w, e->id) < 0 || turns != e->w->turns)
 		return IRREGULAR;
 	e->b = e->b * e->w->power[node->n] + node->b;
 	e->n += node->n;
@@ -271,7 +271,7 @@ static int extend(struct build *e)
 		e->push[e->npush++] = atomic_load_explicit(&node->push[i], memory_order_acquire);
 	if (e->npush > e->deepest + (e->guard != 0))
 		e->deepest = e->npush - (e->guard != 0);
-	if (how == GO_ON && (ptm_walk_next(e->w, e->id, taken, &e->id) < 0 || gen != e->w->gen))
+	if (how == GO_ON && (ptm_walk_next(e->w, e->id, taken, &e->id) < 0 || turns != e->w->turns))
 		return IRREGULAR;
 	if ((e->pop || e->drop) && e->npush > 0)
 		how = come_back(e, e->push[--e->npush]);
@@ -374,15 +374,15 @@ static int store_lane(const struct lane *lane, struct ptm_walk *w)
 static __attribute__((noinline)) const struct ptm_edge *
 other_slot(struct ptm_turbo *t, struct ptm_walk *w, uint32_t state, uint32_t sym, uint32_t top)
 {
-	const struct ptm_gen *gen = w->gen;
+	const uint64_t turns = w->turns;
 	unsigned others;
 	const struct ptm_edge *e =
 		ptm_edges_find(ptm_gen_edges(w->gen), PTM_EDGE_KEY(state, sym), top, &others);
 
-	if (e != NULL)
+	if (e != NULL || state == 0)
 		return e;
 	/* A return that leads to many places is not worth a guard for each. */
-	if (!build(w, state, sym, others < GUARDS_MAX ? top : 0, &t->built) || gen != w->gen)
+	if (!build(w, state, sym, others < GUARDS_MAX ? top : 0, &t->built) || turns != w->turns)
 		return NULL;
 	t->edges_built++;
 	ptm_gen_add_edge(w->gen, &t->built);
@@ -457,18 +457,18 @@ static __attribute__((noinline)) bool walk(struct ptm_turbo *t, struct ptm_walk 
 
 int ptm_turbo_run(struct ptm_turbo *t, struct ptm_walk *w, struct ptm_lexer *lx)
 {
-	const struct ptm_gen *gen = w->gen;
+	const uint64_t turns = w->turns;
 	struct ptm_stretch *s = &t->stretch;
 	struct lane lane;
 
 	s->odd_time = t->odd_time;
 	lex(s, w, lx);
-	if (gen != w->gen)
-		return 0;
+	if (turns != w->turns)
+		return w->failed ? -PTM_E_NOMEM : 0;
 	s->items[s->n].sym = 0; /* is read, not used */
 	load_lane(&lane, w);
-	if (!walk(t, w, &lane) || gen != w->gen)
-		return 0;
+	if (!walk(t, w, &lane) || turns != w->turns)
+		return w->failed ? -PTM_E_NOMEM : 0;
 	lx->pos = s->end;
 	lx->last_ip = s->last_ip;
 	return store_lane(&lane, w);

@@ -2,11 +2,13 @@
  *
  * walk.c - walking over nodes.
  *
- * Every look-up of a node may find the generation full and turn to a new one.  Then all ids that
- * the walk holds (`at`, `probe`, the stack) are looked up anew, so nothing else may hold a node or
- * an id across a look-up.
+ * Every look-up of a node may find the generation full and turn to a new one, and so may every
+ * emission, for meanwhile the thread is no reader.  Then all ids that the walk holds (`at`,
+ * `probe`, the stack) are looked up anew, so nothing else may hold a node or an id across either.
  */
 #include "flow/walk.h"
+
+#include "os/rcu.h"
 
 #include <string.h>
 
@@ -29,7 +31,10 @@ static int enter_generation(struct ptm_walk *w, struct ptm_gen *gen)
 {
 	w->gen = gen;
 	w->nodes = ptm_gen_nodes(gen);
-	memset(w->front, 0xff, sizeof(w->front)); /* a tag that no node has */
+	w->turns++;
+	if (w->serial != ptm_gen_serial(gen))
+		memset(w->front, 0xff, sizeof(w->front)); /* a tag that no node has */
+	w->serial = ptm_gen_serial(gen);
 	w->index = -1;
 	if (w->space == NULL)
 		return 0;
@@ -37,27 +42,33 @@ static int enter_generation(struct ptm_walk *w, struct ptm_gen *gen)
 	return w->index >= 0 ? 0 : -PTM_E_NOMEM;
 }
 
-/* The ids that the walk holds, as addresses. */
-struct held {
-	uint64_t ip[PTM_STACK + 2];
-	uint8_t mode[PTM_STACK + 2];
-};
-
 static uint32_t *held_id(struct ptm_walk *w, unsigned i)
 {
 	return i < PTM_STACK ? &w->stack[i] : i == PTM_STACK ? &w->at : &w->probe;
 }
 
+static void hold(struct ptm_walk *w)
+{
+	for (unsigned i = 0; i < PTM_STACK + 2; i++) {
+		const uint32_t id = *held_id(w, i);
+
+		if (id == 0)
+			continue;
+		w->held.ip[i] = node_at(w, id)->ip;
+		w->held.mode[i] = node_at(w, id)->mode;
+	}
+}
+
 /* Look up what is held in the current generation.  False if that is full, too. */
-static bool find_held(struct ptm_walk *w, const struct held *held)
+static bool find_held(struct ptm_walk *w)
 {
 	for (unsigned i = 0; i < PTM_STACK + 2; i++) {
 		uint32_t *id = held_id(w, i);
 
 		if (*id == 0)
 			continue;
-		*id = ptm_gen_node(w->gen, w->index, w->space, held->ip[i],
-				   (enum ptm_mode)held->mode[i]);
+		*id = ptm_gen_node(w->gen, w->index, w->space, w->held.ip[i],
+				   (enum ptm_mode)w->held.mode[i]);
 		if (*id == 0) {
 			*id = UINT32_MAX; /* held, if not known */
 			return false;
@@ -66,24 +77,53 @@ static bool find_held(struct ptm_walk *w, const struct held *held)
 	return true;
 }
 
-/* The generation is full: go on in the next one.  Others fill that, too, hence again and again. */
+static int fail(struct ptm_walk *w, const char *why)
+{
+	w->failed = true;
+	ptm_walk_stop(w);
+	ptm_walk_empty_stack(w);
+	return PTM_FAIL(w->err, PTM_E_NOMEM, "%s", why);
+}
+
+/* Go on with what is held in the current generation, or in the next if it is full: others fill
+ * that, too, hence again and again. */
+static int go_on(struct ptm_walk *w)
+{
+	for (;;) {
+		if (enter_generation(w, ptm_cache_gen(w->cache)) < 0)
+			return fail(w, "Too many address spaces for the code cache");
+		if (find_held(w))
+			return 0;
+		if (ptm_cache_turn(w->cache, w->gen, w->err) < 0)
+			return fail(w, "Out of memory for the code cache");
+	}
+}
+
+/* The generation is full: go on in the next one.  The old one may be freed from here on, however
+ * long the segment is. */
 static int turn(struct ptm_walk *w)
 {
-	struct held held;
+	hold(w);
+	if (ptm_cache_turn(w->cache, w->gen, w->err) < 0)
+		return fail(w, "Out of memory for the code cache");
+	ptm_rcu_quiescent();
+	return go_on(w);
+}
 
-	for (unsigned i = 0; i < PTM_STACK + 2; i++) {
-		const struct ptm_node *node = node_at(w, *held_id(w, i));
+int ptm_walk_park(void *walk, bool away)
+{
+	struct ptm_walk *w = (struct ptm_walk *)walk;
 
-		held.ip[i] = node->ip;
-		held.mode[i] = node->mode;
+	if (away) {
+		hold(w);
+		ptm_rcu_offline();
+		return 0;
 	}
-	do {
-		PTM_TRY(ptm_cache_turn(w->cache, w->gen, w->err));
-		if (enter_generation(w, ptm_cache_gen(w->cache)) < 0)
-			return PTM_FAIL(w->err, PTM_E_NOMEM,
-					"Too many address spaces for the code cache");
-	} while (!find_held(w, &held));
-	return 0;
+	ptm_rcu_online();
+	if (w->failed)
+		return -PTM_E_NOMEM;
+	/* It is alive, then, and all ids are what they were. */
+	return ptm_gen_serial(ptm_cache_gen(w->cache)) == w->serial ? 0 : go_on(w);
 }
 
 /* The node at @ip. */
@@ -115,16 +155,20 @@ void ptm_walk_init(struct ptm_walk *w, struct ptm_cache *cache)
 
 void ptm_walk_reset(struct ptm_walk *w, struct ptm_emit *emit, struct ptm_error *err)
 {
-	struct ptm_gen *gen = ptm_cache_gen(w->cache);
+	struct ptm_gen *gen;
 
+	ptm_rcu_quiescent(); /* nothing is held from one frame to the next */
+	gen = ptm_cache_gen(w->cache);
+	w->failed = false;
 	w->emit = emit;
 	w->err = err;
 	w->mode = PTM_MODE_64;
 	ptm_walk_stop(w);
 	ptm_walk_empty_stack(w);
 	w->space = NULL;
-	if (gen != w->gen)
-		(void)enter_generation(w, gen);
+	if (w->gen == NULL || w->serial != ptm_gen_serial(gen))
+		(void)enter_generation(w, gen); /* without a space it can not fail */
+	w->gen = gen;
 }
 
 int ptm_walk_space(struct ptm_walk *w, const struct ptm_space *space)
@@ -136,9 +180,7 @@ int ptm_walk_space(struct ptm_walk *w, const struct ptm_space *space)
 	w->space = space;
 	PTM_TRY(ptm_emit_space(w->emit, space, w->err));
 	w->index = ptm_gen_space(w->gen, space);
-	if (w->index < 0)
-		return turn(w);
-	return 0;
+	return w->index < 0 ? turn(w) : 0;
 }
 
 int ptm_walk_goto(struct ptm_walk *w, uint64_t ip)
@@ -193,7 +235,7 @@ static uint32_t pop(struct ptm_walk *w)
 
 int ptm_walk_pushes(struct ptm_walk *w, uint32_t id)
 {
-	const struct ptm_gen *gen = w->gen;
+	const uint64_t turns = w->turns;
 	struct ptm_node *node = node_at(w, id);
 	const struct ptm_stop stop = {.how = PTM_STOP_COUNT, .n = node->n};
 	struct ptm_prefix all;
@@ -205,7 +247,7 @@ int ptm_walk_pushes(struct ptm_walk *w, uint32_t id)
 		uint32_t to;
 
 		PTM_TRY(find(w, all.push[i], (enum ptm_mode)node->mode, &to));
-		if (gen != w->gen)
+		if (turns != w->turns)
 			return 0;
 		store(&node->push[i], to);
 	}
@@ -229,12 +271,12 @@ static int leave(struct ptm_walk *w)
 	struct ptm_node *node = node_at(w, w->at);
 	struct ptm_digest digest = {node->n, w->power[node->n], node->b};
 
-	PTM_TRY(ptm_emit_run(w->emit, node->ip, node->n, (enum ptm_mode)node->mode, &digest,
-			     node->klass < PTM_NODE_MORE, w->err));
 	count_branch(&w->emit->tally, node);
 	w->emit->tally.guessed += node->guessed;
-	for (const struct ptm_gen *gen = NULL; gen != w->gen;) {
-		gen = w->gen;
+	PTM_TRY(ptm_emit_run(w->emit, node->ip, node->n, (enum ptm_mode)node->mode, &digest,
+			     node->klass < PTM_NODE_MORE, w->err));
+	for (uint64_t turns = w->turns - 1; turns != w->turns;) {
+		turns = w->turns;
 		PTM_TRY(ptm_walk_pushes(w, w->at));
 	}
 	node = node_at(w, w->at);
@@ -262,7 +304,7 @@ static int leave_prefix(struct ptm_walk *w, const struct ptm_prefix *prefix)
 
 int ptm_walk_next(struct ptm_walk *w, uint32_t id, bool taken, uint32_t *next)
 {
-	const struct ptm_gen *gen = w->gen;
+	const uint64_t turns = w->turns;
 	struct ptm_node *node = node_at(w, id);
 	_Atomic uint32_t *slot = taken ? &node->taken : &node->fall;
 
@@ -270,7 +312,7 @@ int ptm_walk_next(struct ptm_walk *w, uint32_t id, bool taken, uint32_t *next)
 	if (*next != 0)
 		return 0;
 	PTM_TRY(find(w, taken ? node->target : node->next, (enum ptm_mode)node->mode, next));
-	if (gen == w->gen)
+	if (turns == w->turns)
 		store(slot, *next);
 	return 0;
 }
@@ -435,7 +477,8 @@ static int look_ahead(struct ptm_walk *w, const struct ptm_stop *stop, unsigned 
 		      bool *found)
 {
 	struct ptm_prefix prefix;
-	uint32_t n = 0;
+	uint32_t n = 0, mark = 0, left = 1, power = 1;
+	uint64_t turns = w->turns;
 
 	*before = 0;
 	*found = false;
@@ -454,6 +497,15 @@ static int look_ahead(struct ptm_walk *w, const struct ptm_stop *stop, unsigned 
 		PTM_TRY(ptm_walk_next(w, w->probe, true, &id));
 		w->probe = id;
 		*before += 1;
+		/* Round in circles (Brent): what was not there once will not be. */
+		if (id == mark && turns == w->turns)
+			return 0;
+		if (--left > 0)
+			continue;
+		mark = id;
+		turns = w->turns;
+		power *= 2;
+		left = power;
 	}
 }
 

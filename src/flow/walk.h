@@ -26,9 +26,19 @@
 #define PTM_STACK 64u /* return addresses (SDM vol. 3, ch. Intel PT, "RET Compression") */
 #define PTM_FRONT 4096u
 
+/* The ids that a walk holds, as addresses. */
+struct ptm_held {
+	uint64_t ip[PTM_STACK + 2];
+	uint8_t mode[PTM_STACK + 2];
+};
+
 struct ptm_walk {
 	struct ptm_cache *cache;
 	struct ptm_gen *gen; /* of which all ids are */
+	uint64_t serial;     /* of the generation that `front` is of */
+	uint64_t turns;      /* how often ids changed their meaning: at a turn of generations */
+	bool failed;         /* a turn failed: no id means anything, nothing goes on */
+	struct ptm_held held;
 	struct ptm_node *nodes;
 	const struct ptm_space *space;
 	int index; /* of the space in the generation */
@@ -67,6 +77,10 @@ void ptm_walk_init(struct ptm_walk *w, struct ptm_cache *cache);
  * stays so until it is done with the frame. */
 void ptm_walk_reset(struct ptm_walk *w, struct ptm_emit *emit, struct ptm_error *err);
 
+/* Before and behind what may take long: in between the thread is no reader.  As struct
+ * ptm_emit.park. */
+int ptm_walk_park(void *walk, bool away);
+
 /* From here on in @space; packets are off. */
 int ptm_walk_space(struct ptm_walk *w, const struct ptm_space *space);
 
@@ -85,7 +99,7 @@ int ptm_walk_tip(struct ptm_walk *w, uint64_t ip);
 
 /* Ids of neighbours of the node @id, found if nobody was there: behind a conditional branch or a
  * run that goes on; and of all return addresses that it pushes, which are then in its push[].
- * Either may turn to a new generation, and then w->gen is another and @id means nothing any more.
+ * Either may turn to a new generation, and then w->turns is another and @id means nothing any more.
  */
 int ptm_walk_next(struct ptm_walk *w, uint32_t id, bool taken, uint32_t *next);
 int ptm_walk_pushes(struct ptm_walk *w, uint32_t id);

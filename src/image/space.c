@@ -16,10 +16,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <xxhash.h>
 
 struct range {
 	uint64_t begin, last; /* inclusive */
@@ -40,7 +42,15 @@ struct image_set {
 	void *images;   /* tree of struct ptm_image, by device and inode */
 };
 
+/* Found when first asked for. */
+struct identity {
+	pthread_mutex_t lock;
+	bool known;
+	XXH128_hash_t hash;
+};
+
 struct ptm_space {
+	struct identity *identity;
 	struct ranges given;  /* in the order of the ptm_space_add_*() calls */
 	struct ranges sealed; /* disjoint, by address */
 	struct image_set *set;
@@ -80,10 +90,15 @@ struct ptm_space *ptm_space_create_beside(const struct ptm_space *other)
 	if (space == NULL)
 		return NULL;
 	space->set = other != NULL ? other->set : calloc(1, sizeof(*space->set));
-	if (space->set == NULL) {
+	space->identity = calloc(1, sizeof(*space->identity));
+	if (space->set == NULL || space->identity == NULL) {
+		if (other == NULL)
+			free(space->set);
+		free(space->identity);
 		free(space);
 		return NULL;
 	}
+	(void)pthread_mutex_init(&space->identity->lock, NULL);
 	space->set->users++;
 	return space;
 }
@@ -98,6 +113,8 @@ void ptm_space_destroy(struct ptm_space *space)
 	if (space == NULL)
 		return;
 	put_set(space->set);
+	(void)pthread_mutex_destroy(&space->identity->lock);
+	free(space->identity);
 	free(space->given.v);
 	free(space->sealed.v);
 	free(space);
@@ -514,4 +531,37 @@ size_t ptm_space_read(const struct ptm_space *space, uint64_t ip, void *buf, siz
 		done += avail;
 	}
 	return done;
+}
+
+/* Each mapping's place and bytes, one behind the other.  A build-id would say less: a file that was
+ * patched keeps it. */
+static XXH128_hash_t hash_mappings(const struct ptm_space *space)
+{
+	XXH128_hash_t hash = {0, 0};
+
+	for (size_t i = 0; i < ptm_space_count(space); i++) {
+		const struct ptm_mapping m = ptm_space_get(space, i);
+
+		if (m.data != NULL) {
+			const XXH128_hash_t bytes = XXH3_128bits(m.data, (size_t)(m.end - m.begin));
+			const uint64_t all[] = {hash.low64, hash.high64, m.begin,
+						m.end,      bytes.low64, bytes.high64};
+
+			hash = XXH3_128bits(all, sizeof(all));
+		}
+	}
+	return hash;
+}
+
+void ptm_space_identity(const struct ptm_space *space, uint64_t id[2])
+{
+	struct identity *identity = space->identity;
+
+	(void)pthread_mutex_lock(&identity->lock);
+	if (!identity->known)
+		identity->hash = hash_mappings(space);
+	identity->known = true;
+	id[0] = identity->hash.low64;
+	id[1] = identity->hash.high64;
+	(void)pthread_mutex_unlock(&identity->lock);
 }

@@ -82,6 +82,11 @@ int ptm_space_overlay(struct ptm_space *space, const struct ptm_space *over, str
 /* Finish building: sort, cut overlaps.  Called once before the space is read. */
 int ptm_space_seal(struct ptm_space *space, struct ptm_error *err);
 
+/* What is mapped where, by content: spaces of equal identity hold the same code at the same
+ * addresses.  Reads all that is mapped, the first time.  Threads: any number at once, after seal.
+ */
+void ptm_space_identity(const struct ptm_space *space, uint64_t id[2]);
+
 /* Is the file @dev, @ino mapped by this space, or by one that shares its files? */
 bool ptm_space_has_file(const struct ptm_space *space, dev_t dev, ino_t ino);
 
