@@ -124,6 +124,9 @@ struct ptm_run_stats {
 	uint64_t insns;    /* without those below */
 	uint64_t resynced; /* decoded behind an error, inside a PSB frame (PTM_RESYNC_IP) */
 	uint64_t gaps;
+	uint64_t no_image;      /* of the gaps: no image covers the address */
+	uint64_t unsynced;      /* streams without a PSB, so that nothing of them is decoded; but
+				   for empty ones of an input that has many */
 	uint64_t overflows;     /* packets lost by the hardware: how many times */
 	double seconds;         /* wall */
 	double cpu_seconds;     /* of the process, during the run; of these: */

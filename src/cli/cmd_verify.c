@@ -85,7 +85,7 @@ static const struct cli_decoding decoding = {
 	       "recorder noted.  Where nothing tells what was executed, or with --engines, compare "
 	       "the engines with each other.\v"
 	       "Exits with 1 if a stream differs; the report says where.\n\n" CLI_INPUT_HELP,
-	.job = {.make_sink = make_sink, .after = count_wrong},
+	.job = {.make_sink = make_sink, .after = count_wrong, .needs_images = true},
 };
 
 static int run(int argc, char **argv)

@@ -88,6 +88,29 @@ static int check_output(const struct ptm_session *session, const struct cli_opts
 	return -PTM_E_USAGE;
 }
 
+static int check_images(struct ptm_session *session, struct ptm_error *err)
+{
+	const int sealed = ptm_session_seal(session, err);
+
+	if (sealed < 0)
+		return sealed;
+	for (size_t i = 0; i < ptm_session_streams(session); i++) {
+		const struct ptm_stream_info stream = ptm_session_stream(session, i);
+
+		if (ptm_session_images(session) > 0 || (stream.seekable && stream.bytes == 0))
+			continue;
+		err->code = PTM_E_NOMAP;
+		err->ncauses = 1;
+		err->cause[0].where = __func__;
+		(void)snprintf(err->cause[0].text, sizeof(err->cause[0].text),
+			       "%.120s: no images are given, so that nothing can be compared: name "
+			       "them by --elf, --raw or --maps",
+			       stream.name);
+		return -PTM_E_NOMAP;
+	}
+	return 0;
+}
+
 static int run_sink(const struct cli_job *job, struct ptm_session *session, struct cli_meter *meter,
 		    struct ptm_run_stats *stats, int *code, struct ptm_error *err)
 {
@@ -171,6 +194,8 @@ int cli_run(const struct cli_job *job)
 	ret = cli_session_fill(session, opts, &err);
 	if (ret >= 0)
 		ret = check_output(session, opts, &err);
+	if (ret >= 0 && job->needs_images)
+		ret = check_images(session, &err);
 	if (ret < 0)
 		goto out;
 	cli_signals_arm(signals);
@@ -185,6 +210,9 @@ out:
 		return is_unread(opts, &err) ? CLI_EXIT_IO : cli_fail(&err);
 	if (!opts->quiet)
 		summarize(job, streams, &stats);
+	/* A warning has said it. */
+	if (streams > 0 && stats.unsynced == streams)
+		return ptm_err_exit_code(PTM_E_FORMAT);
 	if (code != 0)
 		return code;
 	return opts->strict && stats.gaps + stats.overflows > 0 ? CLI_EXIT_GAPS : 0;

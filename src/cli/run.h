@@ -16,7 +16,8 @@ struct cli_job {
 	/* Before the sink is finished; may be NULL.  Returns the exit code of a run that succeeded.
 	 */
 	int (*after)(void *cmd, struct ptm_sink *sink, const struct ptm_run_stats *stats);
-	bool decodes; /* the summary counts instructions */
+	bool decodes;      /* the summary counts instructions */
+	bool needs_images; /* without any the run fails */
 };
 
 /* Give the inputs and images of @opts to @session.  Returns 0 or -PTM_E_*. */

@@ -18,6 +18,8 @@
 #include <string.h>
 #include <time.h>
 
+#define NO_IMAGE_MANY 16 /* gaps: it is not damage alone that leads out of the images */
+
 struct run {
 	struct ptm_session *session;
 	struct ptm_sink *sink;
@@ -34,6 +36,10 @@ struct run {
 	bool in_stream;
 	size_t stream;
 	uint64_t claimed, accounted; /* bytes of the stream */
+	bool no_sync;                /* it has no PSB */
+	size_t first_unsynced;       /* stream, and its bytes */
+	uint64_t unsynced_bytes;
+	bool warned_of_images; /* before the run */
 };
 
 struct worker {
@@ -174,6 +180,21 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
+/* A stream without a PSB: a perf.data file or a capture may well have empty ones. */
+static void count_unsynced(struct run *run)
+{
+	const struct ptm_source *source = ptm_sources_get(run->session->sources, run->stream);
+	const char *path = ptm_source_path(source);
+	const bool alone = path == NULL || strcmp(path, ptm_source_name(source)) == 0;
+
+	if (!run->no_sync || (run->claimed == 0 && !alone))
+		return;
+	if (run->stats->unsynced++ > 0)
+		return;
+	run->first_unsynced = run->stream;
+	run->unsynced_bytes = run->claimed;
+}
+
 /* Begin and end streams as the results say: a stream without a job of its own cannot be, so each
  * gets both. */
 static int switch_stream(struct run *run, bool more, size_t stream, struct ptm_error *err)
@@ -189,12 +210,14 @@ static int switch_stream(struct run *run, bool more, size_t stream, struct ptm_e
 			return PTM_FAIL(err, PTM_E_BUG,
 					"%s: %" PRIu64 " of %" PRIu64 " bytes are accounted for",
 					name, run->accounted, run->claimed);
+		count_unsynced(run);
 		if (ops->stream_end != NULL)
 			PTM_TRY(ops->stream_end(run->sink, name, err));
 	}
 	if (more && !run->in_stream) {
 		run->in_stream = true;
 		run->claimed = run->accounted = 0;
+		run->no_sync = false;
 		run->stream = stream;
 		if (ops->stream_begin != NULL)
 			PTM_TRY(ops->stream_begin(
@@ -233,6 +256,8 @@ static int deliver_result(struct run *run, const struct ptm_job_result *result,
 	run->stats->bytes += result->bytes;
 	for (unsigned i = 0; i < PTM_GAP_KINDS; i++)
 		run->stats->gaps += result->tally.gaps[i];
+	run->stats->no_image += result->tally.gaps[PTM_GAP_NO_IMAGE];
+	run->no_sync |= result->tally.gaps[PTM_GAP_NO_SYNC] > 0;
 	run->stats->overflows += result->tally.overflows;
 	return 0;
 }
@@ -345,7 +370,19 @@ static void warn_count(const struct run *run, size_t n, const char *what)
 	run->options->warn(run->options->ctx, text);
 }
 
-static void warn(const struct run *run)
+/* Does a stream lie where no image at all is mapped? */
+static bool lacks_images(const struct ptm_session *session)
+{
+	for (size_t i = 0; i < session->streams.n; i++) {
+		const struct ptm_stream_context *stream = &session->streams.v[i];
+
+		if (stream->images.entries.n == 0 && ptm_space_count(stream->images.first) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void warn(struct run *run)
 {
 	struct ptm_session *session = run->session;
 	size_t missing = 0, other = 0;
@@ -368,6 +405,46 @@ static void warn(const struct run *run)
 	}
 	warn_count(run, missing, "missing");
 	warn_count(run, other, "of another build than recorded");
+	run->warned_of_images = missing > 0 || other > 0;
+}
+
+/* What only the run has shown. */
+static void warn_after(const struct run *run)
+{
+	const struct ptm_run_stats *stats = run->stats;
+	const char *name;
+	char text[512], others[48] = "";
+
+	if (run->options->warn == NULL)
+		return;
+	if (stats->unsynced > 0) {
+		name = ptm_source_name(ptm_sources_get(run->session->sources, run->first_unsynced));
+		if (stats->unsynced > 1)
+			(void)snprintf(others, sizeof(others), " (and %" PRIu64 " more)",
+				       stats->unsynced - 1);
+		(void)snprintf(text, sizeof(text),
+			       "%.300s: no PSB in %" PRIu64 " byte%s: is it an Intel PT trace?%s",
+			       name, run->unsynced_bytes, run->unsynced_bytes == 1 ? "" : "s",
+			       others);
+		run->options->warn(run->options->ctx, text);
+	}
+	if (run->warned_of_images || stats->no_image == 0)
+		return;
+	if (lacks_images(run->session)) {
+		run->options->warn(run->options->ctx,
+				   "no images are given for a stream, without which nothing of it "
+				   "is decoded: name them by --elf, --raw or --maps");
+		return;
+	}
+	/* A wrong address here and there is damage. */
+	if (stats->no_image <= stats->gaps / 2 ||
+	    (stats->no_image < NO_IMAGE_MANY && stats->insns > 0))
+		return;
+	(void)snprintf(text, sizeof(text),
+		       "%" PRIu64 " of %" PRIu64 " gap%s for want of an image: `ptmill info' lists "
+		       "those there are, --elf, --raw and --maps name more",
+		       stats->no_image, stats->gaps, stats->gaps == 1 ? " is" : "s are");
+	run->options->warn(run->options->ctx, text);
 }
 
 static uint64_t segment_size(const struct ptm_session *session, const struct ptm_sink *sink)
@@ -447,6 +524,8 @@ int ptm_session_run(struct ptm_session *session, struct ptm_sink *sink,
 	stats->prepare_seconds = ptm_cpu_seconds() - cpu;
 	if (status >= 0)
 		status = run_workers(&run, workers, n, err);
+	if (status >= 0)
+		warn_after(&run);
 	close_shared(&run);
 	free(workers);
 	stats->pinned = atomic_load_explicit(&run.pinned, memory_order_relaxed);

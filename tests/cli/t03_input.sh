@@ -58,15 +58,32 @@ echo old >result
 run digest missing.pt -o result
 same "the old output" "$(cat result)" old
 
-# An empty trace is a gap of nothing, not an error.
+# A run over nothing that has a PSB was not given a trace: an empty file ...
 run digest empty.pt -q
-expect 0 "stream empty.pt instructions 0 digest 0x0000000000000000" ""
-run digest empty.pt -q --strict
-expect 3 "stream empty.pt instructions 0 digest 0x0000000000000000" ""
-# So is what is no trace at all, and a trace without images.
+expect 65 "stream empty.pt instructions 0 digest 0x0000000000000000" \
+	"ptmill: warning: empty.pt: no PSB in 0 bytes: is it an Intel PT trace?"
+run digest /dev/null -q --strict
+expect 65 "stream /dev/null instructions 0 digest 0x0000000000000000" \
+	"ptmill: warning: /dev/null: no PSB in 0 bytes: is it an Intel PT trace?"
+# ... or what is no trace at all.
 head -c 5000 /dev/zero | tr '\0' '\377' >noise.pt
 run digest noise.pt -q --strict
-expect 3 "stream noise.pt instructions 0 digest 0x0000000000000000" ""
+expect 65 "stream noise.pt instructions 0 digest 0x0000000000000000" \
+	"ptmill: warning: noise.pt: no PSB in 5000 bytes: is it an Intel PT trace?"
+run dump -q noise.pt empty.pt
+same "exit code" "$code" 65
+same "standard error" "$err" "ptmill: warning: noise.pt: no PSB in 5000 bytes: is it an Intel PT trace? (and 1 more)"
+# Beside a trace it is damage.
+run digest noise.pt trace.pt -q "${images[@]}"
+same "exit code" "$code" 0
+same "standard error" "$err" "ptmill: warning: noise.pt: no PSB in 5000 bytes: is it an Intel PT trace?"
+# Without images nothing is decoded; with those of another program neither.
+run digest trace.pt -q
+expect 0 "stream trace.pt instructions 0 digest 0x0000000000000000" "ptmill: warning: no images are given for a stream, \
+without which nothing of it is decoded: name them by --elf, --raw or --maps"
+run digest trace.pt -q --raw "$trace:0x7000000000"
+same "exit code" "$code" 0
+like "standard error" "$err" "ptmill: warning: [0-9]+ of [0-9]+ gaps are for want of an image: [^"$'\n'"]*"
 run digest trace.pt -q --strict
 same "exit code" "$code" 3
 run digest trace.pt "${images[@]}" -q --strict

@@ -21,7 +21,8 @@ expect 0 "stream $trace $truth" ""
 # No PSB at all: nothing is decoded, and that is said; with the option it is.
 head -c 500 on.pt >none.pt
 run decode none.pt -q "${images[@]}"
-expect 0 "[gap class=no-sync offset=0x0 bytes=500]" ""
+expect 65 "[gap class=no-sync offset=0x0 bytes=500]" \
+	"ptmill: warning: none.pt: no PSB in 500 bytes: is it an Intel PT trace?"
 run digest -q --strict none.pt "${images[@]}" --assume-sync 0x401205
 same "exit code" "$code" 0
 like "instructions" "$out" 'stream none\.pt instructions [1-9][0-9]+ digest 0x[0-9a-f]{16}'
