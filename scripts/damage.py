@@ -11,13 +11,18 @@ KIND is one of
   page       a page of an image is missing
   overflow   the hardware lost all packets from some place up to the next PSB, and says so
 
-OUT becomes a directory with the trace (trace.pt) and the options that name the images (options, one a line): give both to
-`ptmill`.  The same KIND, SEED and CAPTURE make the same bytes.  $PTMILL is the program (for the places of packets).
+OUT becomes a directory with the trace (trace.pt, not compressed, whatever the stream was) and the options that name the
+images and the recording machine (options, one a line): give both to `ptmill`.  But for a missing page, which none could
+describe, OUT is a capture as well, of that stream alone, without what was executed.  The same KIND, SEED and CAPTURE make
+the same bytes.  $PTMILL is the program (for the places of packets).
 """
+import ctypes
+import ctypes.util
 import json
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 
@@ -59,6 +64,50 @@ def overflow(rng, trace, path):
     return trace[:cut] + b"\x02\xf3" + trace[psb_next:]
 
 
+def read_trace(path):
+    if path.suffix != ".zst":
+        return path.read_bytes()
+    zstd = shutil.which("zstd")
+    if zstd is None:
+        sys.exit(f"damage.py: {path} is compressed, and there is no program zstd (scripts/install-deps.sh installs it)")
+    return subprocess.run([zstd, "-dcq", "--long=31", path], check=True, capture_output=True).stdout
+
+
+def xxh3(data):
+    """As captures have it; None without the library, which the build needs."""
+    name = ctypes.util.find_library("xxhash")
+    if name is None:
+        return None
+    lib = ctypes.CDLL(name)
+    lib.XXH3_64bits.restype = ctypes.c_uint64
+    lib.XXH3_64bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    return f"{lib.XXH3_64bits(data, len(data)):#018x}"
+
+
+def write_capture(capture, out, description, stream, trace):
+    """The variant as a capture of one stream, whose truth nobody knows."""
+    digest = xxh3(trace)
+    if digest is None:
+        print("damage.py: there is no library libxxhash: no capture.json is written", file=sys.stderr)
+        return
+    for image in {m["image"] for p in description["processes"] for m in p["mappings"]}:
+        (out / image).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(capture / image, out / image)
+    stream = {k: v for k, v in stream.items() if k in ("name", "kind", "pid", "tid", "cpu")}
+    stream |= {"file": "trace.pt", "bytes": len(trace), "xxh3_64": digest}
+    (out / "capture.json").write_text(json.dumps({**description, "streams": [stream]}, indent=2) + "\n")
+
+
+def machine(description):
+    """The clocks and the CPU, as options."""
+    clocks, cpu = description.get("clocks", {}), description.get("cpu")
+    cpuid = clocks.get("cpuid_0x15", {})
+    values = [("mtc-freq", clocks.get("mtc_freq")), ("nom-freq", clocks.get("nom_freq")),
+              ("cpuid-0x15.eax", cpuid.get("eax")), ("cpuid-0x15.ebx", cpuid.get("ebx")),
+              ("cpu", cpu and f"{cpu['family']}/{cpu['model']}/{cpu['stepping']}")]
+    return [f"--{name}={value}" for name, value in values if value is not None]
+
+
 def options(rng, capture, description, missing_page):
     """--raw for every mapping; without one page of one of them if asked."""
     maps = [m for p in description["processes"] for m in p["mappings"]]
@@ -83,17 +132,21 @@ def main():
     kind, seed, capture, out = sys.argv[1], int(sys.argv[2]), pathlib.Path(sys.argv[3]), pathlib.Path(sys.argv[4])
     rng = random.Random(f"{kind} {seed}")
     description = json.loads((capture / "capture.json").read_text())
-    path = capture / rng.choice(description["streams"])["file"]
-    trace = path.read_bytes()
+    stream = rng.choice(description["streams"])
+    path = capture / stream["file"]
+    trace = read_trace(path)
     if kind == "overflow":
-        damaged = overflow(rng, trace, path)
+        damaged = overflow(rng, trace, path)  # ptmill reads it compressed, too
     elif kind == "page":
         damaged = trace
     else:
         damaged = {"truncate": truncate, "rotate": rotate, "flip": flip}[kind](rng, trace)
     out.mkdir(parents=True)
     (out / "trace.pt").write_bytes(damaged)
-    (out / "options").write_text("".join(f"{line}\n" for line in options(rng, capture, description, kind == "page")))
+    if kind != "page":
+        write_capture(capture, out, description, stream, damaged)
+    lines = options(rng, capture, description, kind == "page") + machine(description)
+    (out / "options").write_text("".join(f"{line}\n" for line in lines))
     return 0
 
 

@@ -4,6 +4,19 @@
 # From a fresh clone to a decoded trace: installs, builds, decodes the captures in datasets/ and compares with the truth
 # that was recorded with them.  Needs no Intel PT hardware.
 set -euo pipefail
+if [ $# -gt 0 ]; then
+	usage="Usage: scripts/quickstart.sh
+Installs what the build needs (scripts/install-deps.sh, by the package manager), builds ptmill in build/release, decodes the
+captures in datasets/ and compares them with what was executed.  Takes no options."
+	case $1 in
+	-h | --help)
+		echo "$usage"
+		exit 0
+		;;
+	esac
+	echo "$usage" >&2
+	exit 64
+fi
 cd "$(dirname "$0")/.."
 
 say() { printf '\n== %s\n' "$*"; }
