@@ -75,6 +75,18 @@ static inline uint32_t last_bits(const struct lexing *l)
 	return (uint32_t)l->bits & ((1u << l->nbits) - 1);
 }
 
+/* The slow part of a TIP.  False if the stretch is given up: the generation was full, so what was
+ * made of it so far means nothing, and its table of edges may be gone. */
+static __attribute__((noinline)) bool find_target(struct lexing *l, uint64_t ip, uint32_t *id)
+{
+	const uint64_t turns = l->w->turns;
+
+	if (ptm_walk_find(l->w, ip, id) == 0 && turns == l->w->turns)
+		return true;
+	l->edges = ptm_gen_edges(l->w->gen);
+	return false;
+}
+
 /* A TIP, whose target no walk is needed for.  Returns its size, or 0. */
 static inline unsigned take_tip(struct lexing *l, const uint8_t *p)
 {
@@ -87,7 +99,7 @@ static inline unsigned take_tip(struct lexing *l, const uint8_t *p)
 
 	if (UNLIKELY(mask == 0))
 		return 0;
-	if (UNLIKELY(front->ip != ip || front->tag != l->tag) && ptm_walk_find(l->w, ip, &id) < 0)
+	if (UNLIKELY(front->ip != ip || front->tag != l->tag) && !find_target(l, ip, &id))
 		return 0;
 	l->s->last_ip = ip;
 	put(l, PTM_SYM(last_bits(l), l->nbits, 1), PTM_STATE(id));
