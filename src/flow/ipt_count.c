@@ -100,7 +100,7 @@ static int walk_insns(struct walk *w, struct pt_insn_decoder *decoder)
 /* Both end with -pte_eos when a sync finds no further PSB; every other error is one. */
 static bool goes_on(struct walk *w, int status)
 {
-	if (status >= 0 || status == -pte_eos || status == -pte_nomem || w->canceled)
+	if (status >= 0 || status == -pte_eos || w->canceled)
 		return false;
 	w->count->errors++;
 	return true;

@@ -378,8 +378,7 @@ static int fail_frame(struct walk *w)
 
 	if (left != 0)
 		return left;
-	if (w->status == -pte_nomem)
-		return PTM_FAIL(w->err, PTM_E_NOMEM, "Out of memory in libipt");
+	/* -pte_nomem, too: libipt's queue holds eight events for one place. */
 	w->ip = ip;
 	w->has_ip = has_ip;
 	return emit_flow_gap(w, gap_class(w), position(w));

@@ -61,6 +61,8 @@ static const struct flow_case context_cases[] = {
 	     .resync = true),
 
 	/* Between a FUP and its TIP; another CR3 or VMCS holds from the target on. */
+	/* More than libipt's queue holds, without the MOV CR3 that they belong to. */
+	CASE("B44-many", RUN, "psb+0 9{pip} T", "9{[paging 1234000]} 0 1 2 3 4 5 6"),
 	CASE("B44-cbr", RUN, "psb+0 fup:3 cbr tip:20 T",
 	     "0 1 2 [cbr 16] [async branch @3 >20] 20 21"),
 	CASE("B44-time", RUN, "psb+0 fup:3 5901 03 pad 1900112233445566 tip:20 T",
