@@ -516,12 +516,13 @@ static void test_turn(void **state)
 	static struct bench b;
 	static struct flow_text place;
 	struct ptm_space *other = space_with("90");
+	static const char packets[] = "NTN tip:7 tip:13 tip:10 N";
 	unsigned turned = 0;
 	size_t left;
 
 	(void)state;
 	for (unsigned room = 1; room < 16; room++) {
-		struct ptm_digest right = digest_of(ROUND " 7 " ROUND " 0 10 11");
+		struct ptm_digest right = digest_of(ROUND " 7 7 13 14 10 11");
 		struct ptm_gen *gen;
 
 		bench_open(&b, CALLS, 1);
@@ -532,17 +533,17 @@ static void test_turn(void **state)
 				0);
 		begin(&b, 0, PTM_MODE_64);
 		place = (struct flow_text){.n = 0};
-		if (run(&b, "NTN tip:0 NTT N", &left) == 0) {
+		if (run(&b, packets, &left) == 0) {
 			assert_ptr_not_equal(gen, b.walk.gen);
 			assert_int_equal(b.emit.part.n, 0);
 			put_place(&b, 1, &place);
 			assert_string_equal(place.s, "@0");
 			place = (struct flow_text){.n = 0};
-			assert_int_equal(run(&b, "NTN tip:0 NTT N", &left), 1);
+			assert_int_equal(run(&b, packets, &left), 1);
 			turned++;
 		}
 		put_place(&b, 1, &place);
-		assert_string_equal(place.s, "@13 5");
+		assert_string_equal(place.s, "@13");
 		assert_int_equal(b.emit.part.n, right.n);
 		assert_true(b.emit.part.b == right.b);
 		bench_close(&b);
@@ -718,6 +719,11 @@ static const struct flow_case odd_cases[] = {
 	CASE("psb", CALLS, "psb+0 NTT N psb+14 tip:0 NTT", ROUND " 0 10 11 13 14 " ROUND),
 	CASE("bad-packet", CALLS, "psb+0 NTT N 02ff 12{pad}", ROUND " 0 10 11 [gap bad packet]"),
 	CASE("mode", TWO_MODES, "psb+4 tip:0 N m32 tip:0 N", "4 0 2 4 [exec mode 32 @0] 0 1 2"),
+	/* 00 call 10   10 jmp far to 32-bit code   20 call 30   25 ret   30 je 32   32 ret */
+	CASE("return-to-another-mode", "@0 e80b000000 7400 @10 ff28 @20 e80b000000 c3 @30 7400 c3",
+	     "psb 9901 fup:=100401000 psbend m32 tip:20 N cbr TTT",
+	     "=100401000 =100401010 [exec mode 32 @20] 20 30 [cbr 16] 32 25 5",
+	     .alias = 0x100401000),
 	CASE("recursion", RECURSE, "psb+0 21{NNNNNN} NNT 10{TTTTTT} TTTTT",
 	     "0 1 128{3 0 1} 64{8} [gap retcomp @8]"),
 };
