@@ -48,7 +48,21 @@ struct token {
 	const struct ptm_event *ev; /* NULL: an instruction */
 };
 
+/* Instructions read before, direct-mapped; valid for one model. */
+#define MEMO 1024u
+
+struct memo {
+	uint64_t ip, model;
+	enum ptm_mode mode;
+	bool ok;
+	struct ptm_insn insn;
+};
+
+static struct memo memos[MEMO];
+static uint64_t models;
+
 struct model {
+	uint64_t number;
 	const struct flow_pair *pair;
 	enum ptm_mode mode;
 	uint64_t ip[DEPTH];
@@ -90,10 +104,19 @@ static const struct flow_insn *find(const struct flow_prog *prog, uint64_t ip)
 /* The instruction at @ip, whether or not the program means one there; false if there is none. */
 static bool read_insn(const struct model *m, uint64_t ip, struct ptm_insn *insn)
 {
+	struct memo *memo = &memos[(ip ^ ip >> 12) % MEMO];
 	uint8_t bytes[15];
-	size_t n = ptm_space_read(m->pair->space, ip, bytes, sizeof(bytes));
+	size_t n;
 
-	return ptm_insn_decode(bytes, n, ip, m->mode, insn) > 0;
+	if (memo->ip != ip || memo->model != m->number || memo->mode != m->mode) {
+		n = ptm_space_read(m->pair->space, ip, bytes, sizeof(bytes));
+		memo->ip = ip;
+		memo->model = m->number;
+		memo->mode = m->mode;
+		memo->ok = ptm_insn_decode(bytes, n, ip, m->mode, &memo->insn) > 0;
+	}
+	*insn = memo->insn;
+	return memo->ok;
 }
 
 /* Both executed the instruction at @ip. */
@@ -549,7 +572,7 @@ static enum ptm_mode first_mode(const struct flow_pair *pair, size_t frame)
 enum flow_reason flow_diff(const struct flow_pair *pair, size_t frame, struct flow_parting *parting)
 {
 	struct flow_cursor ca = flow_frame(pair->ipt, frame), cb = flow_frame(pair->other, frame);
-	struct model m = {.pair = pair, .mode = first_mode(pair, frame)};
+	struct model m = {.number = ++models, .pair = pair, .mode = first_mode(pair, frame)};
 	enum flow_reason equal = FLOW_EQUAL, reason;
 
 	for (parting->at = 0;; parting->at++) {
