@@ -135,6 +135,9 @@ static void go_back(enum state state)
 		urcu_qsbr_unregister_thread();
 }
 
+/* How much was deferred, and how much of it has been called. */
+static atomic_ulong ndeferred, ncalled;
+
 /* liburcu's thread inherits this mask: signals stay with the threads of the program. */
 static void start_caller(void)
 {
@@ -154,6 +157,7 @@ static void call(struct rcu_head *storage)
 	TSAN_ACQUIRE(&grace);
 	head->fn(head);
 	TSAN_RELEASE(&called);
+	atomic_fetch_add_explicit(&ncalled, 1, memory_order_release);
 }
 
 void ptm_rcu_defer(struct ptm_rcu_head *head, ptm_rcu_fn fn)
@@ -162,6 +166,7 @@ void ptm_rcu_defer(struct ptm_rcu_head *head, ptm_rcu_fn fn)
 	enum state state;
 
 	(void)pthread_once(&once, start_caller);
+	atomic_fetch_add_explicit(&ndeferred, 1, memory_order_relaxed);
 	head->fn = fn;
 	TSAN_RELEASE(head);
 	state = go_online();
@@ -178,12 +183,47 @@ void ptm_rcu_synchronize(void)
 	TSAN_ACQUIRE(&grace);
 }
 
+/* Waits for its own turn behind all that was deferred before: one thread calls them in order. */
+struct waiter {
+	struct ptm_rcu_head head;
+	pthread_mutex_t lock;
+	pthread_cond_t turn;
+	bool come;
+};
+
+static void wake(struct ptm_rcu_head *head)
+{
+	struct waiter *w = (struct waiter *)(void *)head; /* its first member */
+
+	(void)pthread_mutex_lock(&w->lock);
+	w->come = true;
+	(void)pthread_cond_signal(&w->turn);
+	(void)pthread_mutex_unlock(&w->lock);
+}
+
+/* Not urcu_qsbr_barrier(): the last of its callers and the calling thread free what they share, by
+ * turns, which ThreadSanitizer takes for a race. */
 void ptm_rcu_barrier(void)
 {
-	enum state state = go_offline();
+	struct waiter w = {.come = false};
+	enum state state;
 
-	urcu_qsbr_barrier();
+	if (atomic_load_explicit(&ncalled, memory_order_acquire) ==
+	    atomic_load_explicit(&ndeferred, memory_order_relaxed)) {
+		TSAN_ACQUIRE(&called);
+		return;
+	}
+	(void)pthread_mutex_init(&w.lock, NULL);
+	(void)pthread_cond_init(&w.turn, NULL);
+	state = go_offline();
+	ptm_rcu_defer(&w.head, wake);
+	(void)pthread_mutex_lock(&w.lock);
+	while (!w.come)
+		(void)pthread_cond_wait(&w.turn, &w.lock);
+	(void)pthread_mutex_unlock(&w.lock);
 	go_back(state);
+	(void)pthread_cond_destroy(&w.turn);
+	(void)pthread_mutex_destroy(&w.lock);
 	TSAN_ACQUIRE(&called);
 }
 
