@@ -416,7 +416,9 @@ static enum flow_reason explain(const struct model *m, const struct token *a, co
 	if (is_gap(a) && is_return(m, b) && m->n > 0 && behind->there && behind->ev == NULL &&
 	    behind->ip == m->ip[m->top])
 		return FLOW_RETURN;
-	if (ret && !m->empty && b->there && address_of(b) == m->target)
+	if (ret && !m->empty && b->there &&
+	    (address_of(b) == m->target ||
+	     (address_of(b) == 0 && behind->there && address_of(behind) == m->target)))
 		return FLOW_RETURN;
 	if (ret && !m->empty && !b->there && is_gap(a) && a->ev->arg == PTM_GAP_SEAM &&
 	    a->ev->to == m->target)
