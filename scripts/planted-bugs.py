@@ -230,7 +230,10 @@ PLANTS = [
     ("edge-mode-of-return", "src/flow/fast_engine.c",
      "w->on && w->nbits == 0 && !w->mixed &&", "w->on && w->nbits == 0 &&"),
     ("edge-symbols-of-old-generation", "src/flow/turbo.c",
-     "\tif (turns != w->turns)\n\t\treturn w->failed ? -PTM_E_NOMEM : 0;\n", ""),
+     "\tif (turns != w->turns)\n\t\treturn w->failed ? -PTM_E_NOMEM : 0;\n\ts->items[s->n].sym = 0; /* is read, not used */\n"
+     "\tload_lane(&lane, w);\n\tif (!walk(t, w, &lane) || turns != w->turns)\n",
+     "\ts->items[s->n].sym = 0; /* is read, not used */\n"
+     "\tload_lane(&lane, w);\n\tif (!walk(t, w, &lane) || turns > w->turns)\n"),
     ("edge-run-too-long", "src/flow/turbo.c",
      "#define IDLE_EDGES (PTM_RUNAWAY / PTM_EDGE_INSNS - 6)", "#define IDLE_EDGES (PTM_RUNAWAY / PTM_EDGE_INSNS + 6)"),
     ("edge-symbol-split", "src/flow/turbo.c",
