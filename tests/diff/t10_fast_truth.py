@@ -62,7 +62,7 @@ def check_verify(job):
     capture, threads, size = job
     options = workers(threads, size)
     return compare(f"verify {capture.name} {options}", real.run("verify", *options, capture).decode(),
-                   r"^stream (.*) as recorded: instructions (\d+) digest (0x[0-9a-f]{16}), (\d+) places$",
+                   r"^stream (.*) as recorded: instructions (\d+) digest (0x[0-9a-f]{16}), (\d+) places?$",
                    {name: (str(n), digest, str(places)) for name, (n, digest, places, _) in truths(capture).items()})
 
 
