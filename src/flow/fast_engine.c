@@ -178,7 +178,7 @@ static int find_off(struct ptm_fast *f, const struct ptm_pkt *pkt)
 
 	PTM_TRY(ptm_walk_until(w, pkt->has_ip ? &at : &cr3, &found));
 	f->off_known = true;
-	f->off_ip = pkt->has_ip ? pkt->ip : ptm_gen_nodes(w->gen)[w->at].ip;
+	f->off_ip = pkt->has_ip ? pkt->ip : w->nodes[w->at].ip;
 	if (found)
 		return 0;
 	status = ptm_walk_end(w, &klass, &next);
@@ -691,7 +691,6 @@ static int take_packets(struct ptm_fast *f, enum ptm_lex_status *lexed)
 		f->ovf_last = pkt.kind == PTM_PKT_OVF && !f->cut_ovf;
 		f->ovf_at = f->at;
 	}
-	return 0;
 }
 
 static int decode_frame(void *ctx, const struct ptm_frame *frame, bool *ovf_last,

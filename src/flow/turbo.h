@@ -33,8 +33,8 @@ struct ptm_stretch {
 struct ptm_turbo {
 	struct ptm_stretch stretch;
 	struct ptm_edge built;
-	bool odd_time; /* the CPU has errata of long CYC and of TMA: they are not simple */
-	uint64_t edges_found, edges_built; /* how often an edge was there already, or not */
+	bool odd_time;        /* the CPU has errata of long CYC and of TMA: they are not simple */
+	uint64_t edges_built; /* how often an edge was not there yet */
 };
 
 void ptm_turbo_init(struct ptm_turbo *t);
