@@ -6,7 +6,9 @@
  * over the addresses and keeps, at each, the range that was given last, present images before
  * missing ones; what is left is disjoint, so that a look-up is one binary search.  A range has an
  * inclusive end, because the last byte of the address space is an address like any other.  Two
- * trees find the image of a path and of a file (device, inode).
+ * trees find the image of a path and of a file (device, inode).  A tree in each image has the
+ * digests of the parts that are mapped, so that processes of the same images cost one pass over
+ * their bytes.
  */
 #include "image/space_build.h"
 
@@ -69,6 +71,8 @@ static void free_image(void *node)
 {
 	struct ptm_image *image = node;
 
+	tdestroy(image->pieces, free);
+	(void)pthread_mutex_destroy(&image->lock);
 	ptm_cells_destroy(image->cells, image->map.len);
 	ptm_map_close(&image->map);
 	free(image);
@@ -194,6 +198,7 @@ static int open_image(struct ptm_space *space, const char *path, struct ptm_imag
 	}
 	image->cells = ptm_cells_create(image->map.len);
 	ptm_elf_build_id(&image->map, image->build_id);
+	(void)pthread_mutex_init(&image->lock, NULL);
 	*out = image;
 	return 0;
 }
@@ -533,19 +538,66 @@ size_t ptm_space_read(const struct ptm_space *space, uint64_t ip, void *buf, siz
 	return done;
 }
 
+/* A part of an image, and what its bytes are. */
+struct piece {
+	uint64_t offset, len;
+	XXH128_hash_t hash;
+};
+
+static int by_place(const void *a, const void *b)
+{
+	const struct piece *x = a, *y = b;
+
+	if (x->offset != y->offset)
+		return x->offset < y->offset ? -1 : 1;
+	return (x->len > y->len) - (x->len < y->len);
+}
+
+/* The digest of @piece of @image.  Call with the image's lock held. */
+static XXH128_hash_t hash_piece(struct ptm_image *image, const struct piece *piece)
+{
+	struct piece **found = tfind(piece, &image->pieces, by_place), *kept;
+	XXH128_hash_t hash;
+
+	if (found != NULL)
+		return (*found)->hash;
+	hash = XXH3_128bits(image->map.data + piece->offset, (size_t)piece->len);
+	/* Where there is no memory to keep it, it is made again. */
+	kept = malloc(sizeof(*kept));
+	if (kept == NULL)
+		return hash;
+	*kept = (struct piece){piece->offset, piece->len, hash};
+	if (tsearch(kept, &image->pieces, by_place) == NULL)
+		free(kept);
+	return hash;
+}
+
+static XXH128_hash_t hash_range(const struct range *range)
+{
+	const struct piece piece = {.offset = range->file_offset,
+				    .len = range->last - range->begin + 1};
+	struct ptm_image *image = range->name->image;
+	XXH128_hash_t hash;
+
+	(void)pthread_mutex_lock(&image->lock);
+	hash = hash_piece(image, &piece);
+	(void)pthread_mutex_unlock(&image->lock);
+	return hash;
+}
+
 /* Each mapping's place and bytes, one behind the other.  A build-id would say less: a file that was
  * patched keeps it. */
 static XXH128_hash_t hash_mappings(const struct ptm_space *space)
 {
 	XXH128_hash_t hash = {0, 0};
 
-	for (size_t i = 0; i < ptm_space_count(space); i++) {
-		const struct ptm_mapping m = ptm_space_get(space, i);
+	for (size_t i = 0; i < space->sealed.n; i++) {
+		const struct range *range = &space->sealed.v[i];
 
-		if (m.data != NULL) {
-			const XXH128_hash_t bytes = XXH3_128bits(m.data, (size_t)(m.end - m.begin));
-			const uint64_t all[] = {hash.low64, hash.high64, m.begin,
-						m.end,      bytes.low64, bytes.high64};
+		if (!range->missing) {
+			const XXH128_hash_t bytes = hash_range(range);
+			const uint64_t all[] = {hash.low64,      hash.high64, range->begin,
+						range->last + 1, bytes.low64, bytes.high64};
 
 			hash = XXH3_128bits(all, sizeof(all));
 		}

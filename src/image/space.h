@@ -83,8 +83,8 @@ int ptm_space_overlay(struct ptm_space *space, const struct ptm_space *over, str
 int ptm_space_seal(struct ptm_space *space, struct ptm_error *err);
 
 /* What is mapped where, by content: spaces of equal identity hold the same code at the same
- * addresses.  Reads all that is mapped, the first time.  Threads: any number at once, after seal.
- */
+ * addresses.  Reads what is mapped, unless a space that shares its files has read it.  Threads: any
+ * number at once, after seal. */
 void ptm_space_identity(const struct ptm_space *space, uint64_t id[2]);
 
 /* Is the file @dev, @ino mapped by this space, or by one that shares its files? */

@@ -9,6 +9,7 @@
 #include "image/space.h"
 #include "os/file.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/types.h>
 
@@ -19,6 +20,8 @@ struct ptm_image {
 	struct ptm_map map;
 	_Atomic uint8_t *cells; /* of its code (image/code_map.h), one a byte; NULL: none */
 	char build_id[2 * PTM_BUILD_ID_MAX + 1]; /* hex, "" if none */
+	pthread_mutex_t lock;                    /* of the next, which any thread fills */
+	void *pieces; /* tree of the digests of its parts that somebody asked for (space.c) */
 };
 
 /* A name under which an image was asked for. */
