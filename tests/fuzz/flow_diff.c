@@ -4,7 +4,8 @@
  *
  * Beside the tokens that both have, the return stack of the SDM is kept: every near RET pops, calls
  * push unless they go to the next instruction, an overflow empties it.  A difference behind a RET
- * is explained only if the other engine did what this stack says.
+ * is explained only if the other engine did what this stack says.  Likewise the address to which a
+ * branch leads in code of 16 or 32 bits, as the SDM cuts it and as it is without that.
  */
 #include "flow_diff.h"
 
@@ -12,6 +13,7 @@
 #include "fmt/pt_packet.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define DEPTH 64u
 
@@ -32,7 +34,7 @@ const char *const flow_reason_names[FLOW_REASONS] = {
 	[FLOW_FUP_LAST] = "the run up to a FUP that is the frame's last packet",
 	[FLOW_LENGTH] = "bytes that were not meant as code",
 	[FLOW_ORDER] = "packets in an order that no CPU writes",
-	[FLOW_TRUNCATED] = "addresses in code of 16 or 32 bits",
+	[FLOW_TRUNCATED] = "addresses in code of 16 or 32 bits (R02-truncated)",
 	[FLOW_MODE] = "no MODE.Exec before an overflow in PSB+",
 	[FLOW_CR3_PGD] = "PIP and TIP.PGD at one MOV CR3",
 	[FLOW_NOT_TAKEN] = "a bit for not taken at a RET",
@@ -66,17 +68,22 @@ struct model {
 	const struct flow_pair *pair;
 	enum ptm_mode mode;
 	uint64_t ip[DEPTH];
+	enum ptm_mode modes[DEPTH]; /* of the calls */
 	unsigned top, n;
 	const struct flow_insn
-		*last;   /* of the instructions that both have; NULL: not the program's */
-	bool returns;    /* the last one is a RET, ... */
-	uint64_t target; /* ... and the stack had this address for it, */
-	bool empty;      /* ... or was empty */
-	bool known;      /* there was an instruction, ... */
-	uint64_t at;     /* ... here */
-	bool overflow;   /* one was seen */
-	bool has_to;     /* tracing ended, ... */
-	uint64_t to;     /* ... towards this address */
+		*last;             /* of the instructions that both have; NULL: not the program's */
+	bool returns;              /* the last one is a RET, ... */
+	uint64_t target;           /* ... and the stack had this address for it, */
+	enum ptm_mode target_mode; /* ... of code of this size, */
+	bool empty;                /* ... or was empty */
+	bool cuts;                 /* the last one cuts the address that it adds up or pops, ... */
+	uint64_t whole;            /* ... from this */
+	uint64_t cut;              /* ... to this */
+	bool known;                /* there was an instruction, ... */
+	uint64_t at;               /* ... here */
+	bool overflow;             /* one was seen */
+	bool has_to;               /* tracing ended, ... */
+	uint64_t to;               /* ... towards this address */
 };
 
 /* Instructions are sorted by region, then address. */
@@ -119,6 +126,46 @@ static bool read_insn(const struct model *m, uint64_t ip, struct ptm_insn *insn)
 	return memo->ok;
 }
 
+/* The width of the operands of the direct branch at @ip, in code of 16 or 32 bits. */
+static unsigned operand_bits(const struct model *m, uint64_t ip)
+{
+	static const uint8_t prefixes[] = {0x66, 0x67, 0xf0, 0xf2, 0xf3, 0x26,
+					   0x2e, 0x36, 0x3e, 0x64, 0x65};
+	bool other = false;
+	uint8_t bytes[15];
+	size_t n = ptm_space_read(m->pair->space, ip, bytes, sizeof(bytes));
+
+	for (size_t i = 0; i < n && memchr(prefixes, bytes[i], sizeof(prefixes)) != NULL; i++)
+		other = other || bytes[i] == 0x66;
+	return (m->mode == PTM_MODE_16) != other ? 16 : 32;
+}
+
+/* @insn, at @ip, is the last one: what becomes of the address that it leads to.  The operand size
+ * cuts that of a direct branch (SDM vol. 2, JMP, CALL, Jcc); a RET has cut the one that it pops,
+ * which matters if other code pushed it (R02-truncated).  If the RET was not compressed, both
+ * engines go where its TIP says. */
+static void cut_address(struct model *m, uint64_t ip, const struct ptm_insn *insn)
+{
+	const uint64_t next = ip + insn->len;
+
+	m->cuts = false;
+	if (m->mode == PTM_MODE_64)
+		return;
+	if (m->returns && !m->empty) {
+		m->whole = m->target;
+		m->cut = m->target & (m->mode == PTM_MODE_32 ? UINT32_MAX : UINT16_MAX);
+		m->cuts = m->whole != m->cut && m->target_mode != m->mode;
+	} else if (insn->klass == PTM_INSN_COND || insn->klass == PTM_INSN_JUMP ||
+		   insn->klass == PTM_INSN_CALL) {
+		const uint64_t by = insn->target - next;
+		const bool is_16 = operand_bits(m, ip) == 16;
+
+		m->whole = next + (uint64_t)(is_16 ? (int64_t)(int16_t)by : (int64_t)(int32_t)by);
+		m->cut = m->whole & (is_16 ? UINT16_MAX : UINT32_MAX);
+		m->cuts = m->whole != m->cut && m->cut == insn->target;
+	}
+}
+
 /* Both executed the instruction at @ip. */
 static void execute(struct model *m, uint64_t ip)
 {
@@ -127,23 +174,26 @@ static void execute(struct model *m, uint64_t ip)
 	m->last = find(m->pair->prog, ip);
 	m->known = true;
 	m->at = ip;
-	m->returns = false;
+	m->returns = m->cuts = false;
 	if (!read_insn(m, ip, &insn))
 		return;
 	if (insn.klass == PTM_INSN_CALL_INDIRECT ||
 	    (insn.klass == PTM_INSN_CALL && insn.target != ip + insn.len)) {
 		m->top = (m->top + 1) % DEPTH;
 		m->ip[m->top] = ip + insn.len;
+		m->modes[m->top] = m->mode;
 		m->n += m->n < DEPTH;
 	} else if (insn.klass == PTM_INSN_RET) {
 		m->returns = true;
 		m->empty = m->n == 0;
 		m->target = m->ip[m->top];
+		m->target_mode = m->modes[m->top];
 		if (!m->empty) {
 			m->top = (m->top + DEPTH - 1) % DEPTH;
 			m->n--;
 		}
 	}
+	cut_address(m, ip, &insn);
 }
 
 static struct token next_token(struct flow_cursor *c)
@@ -397,6 +447,25 @@ static uint64_t address_of(const struct token *t)
 	return t->ev == NULL ? t->ip : (t->ev->flags & PTM_EVF_HAS_IP) != 0 ? t->ev->ip : 0;
 }
 
+static bool stands_at(const struct token *t, uint64_t ip)
+{
+	return t->there && (t->ev == NULL || (t->ev->flags & PTM_EVF_HAS_IP) != 0) &&
+	       address_of(t) == ip;
+}
+
+/* Tracing ended on the way there. */
+static bool ends_towards(const struct token *t, uint64_t ip)
+{
+	return is_event(t, PTM_EV_DISABLED) && (t->ev->flags & PTM_EVF_HAS_TO) != 0 &&
+	       t->ev->to == ip;
+}
+
+/* An event that does not say where it stands: a PIP, say. */
+static bool is_placeless(const struct token *t)
+{
+	return t->there && t->ev != NULL && (t->ev->flags & PTM_EVF_HAS_IP) == 0;
+}
+
 /* Why libipt has @a where the other has @b, and @behind next; libipt's next event is @stop. */
 static enum flow_reason explain(const struct model *m, const struct token *a, const struct token *b,
 				const struct token *behind, const struct token *stop)
@@ -429,8 +498,8 @@ static enum flow_reason explain(const struct model *m, const struct token *a, co
 	    stop->ev->arg == PTM_GAP_MISMATCH && behind->there && behind->ev == NULL &&
 	    behind->ip == a->ip)
 		return FLOW_STOPS;
-	if (a->there && a->ev == NULL && a->ip != address_of(b) &&
-	    (address_of(b) == (a->ip & 0xffff) || address_of(b) == (a->ip & 0xffffffff)))
+	if (m->cuts && (stands_at(a, m->whole) || ends_towards(a, m->whole)) &&
+	    (stands_at(b, m->cut) || (is_placeless(b) && stands_at(behind, m->cut))))
 		return FLOW_TRUNCATED;
 	if (is_gap(a) && is_event(b, PTM_EV_DISABLED) && (b->ev->flags & PTM_EVF_HAS_TO) == 0)
 		return FLOW_PGD_BINDS;
@@ -462,11 +531,30 @@ static bool is_other_length(const struct model *m, uint64_t ip)
 	       ip != m->at + insn.len;
 }
 
+/* Does the flow come from @ip to an instruction whose length is a guess, before one that needs a
+ * packet? */
+static bool comes_to_guess(const struct model *m, uint64_t ip)
+{
+	for (unsigned i = 0; i < 4096; i++) {
+		struct ptm_insn insn;
+
+		if (!read_insn(m, ip, &insn) || insn.guessed)
+			return insn.guessed;
+		if (ptm_insn_needs_packet(insn.klass))
+			return false;
+		ip += insn.len;
+		if (insn.klass == PTM_INSN_JUMP || insn.klass == PTM_INSN_CALL)
+			ip = insn.target;
+	}
+	return false;
+}
+
 /* What is left. */
 static enum flow_reason explain_rest(const struct flow_pair *pair, size_t frame,
 				     const struct model *m, const struct token *a,
-				     const struct token *b)
+				     const struct token *b, const struct token *stop)
 {
+	const bool other_mode = m->mode != (pair->prog->bits == 64 ? PTM_MODE_64 : PTM_MODE_32);
 	const struct flow_mark *mark = &pair->ipt->frames.v[frame];
 	uint64_t end = frame + 1 < pair->ipt->frames.n ? mark[1].offset : pair->len;
 	bool garbage = pair->patched || (m->known && m->last == NULL);
@@ -477,6 +565,9 @@ static enum flow_reason explain_rest(const struct flow_pair *pair, size_t frame,
 		return FLOW_LENGTH;
 	if (garbage && ((a->there && a->ev == NULL) || is_gap(a)) &&
 	    ((b->there && b->ev == NULL) || is_gap(b)))
+		return FLOW_LENGTH;
+	if (other_mode && a->there && a->ev == NULL && is_gap(b) && b->ev->arg == PTM_GAP_SEAM &&
+	    is_gap(stop) && stop->ev->arg == PTM_GAP_BAD_INSN && comes_to_guess(m, a->ip))
 		return FLOW_LENGTH;
 	if (flow_is_out_of_order(pair->trace + mark->offset, (size_t)(end - mark->offset)))
 		return FLOW_ORDER;
@@ -590,7 +681,7 @@ enum flow_reason flow_diff(const struct flow_pair *pair, size_t frame, struct fl
 			if (reason == FLOW_UNEXPLAINED)
 				reason = explain_packets(&m, frame, &a, &b, &behind);
 			if (reason == FLOW_UNEXPLAINED)
-				reason = explain_rest(pair, frame, &m, &a, &b);
+				reason = explain_rest(pair, frame, &m, &a, &b, &stop);
 			return reason;
 		}
 		if (!a.there || is_gap(&a))

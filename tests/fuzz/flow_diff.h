@@ -26,7 +26,7 @@ enum flow_reason {
 	FLOW_FUP_LAST,   /* a FUP at the end: it does not count the run up to there */
 	FLOW_LENGTH,     /* bytes that were never meant as code: instructions of other lengths */
 	FLOW_ORDER,      /* packets in an order that no CPU writes (flow_order.h) */
-	FLOW_TRUNCATED,  /* it does not cut addresses to 16 or 32 bits */
+	FLOW_TRUNCATED,  /* R02-truncated: in such code it does not cut them to 16 or 32 bits */
 	FLOW_MODE,       /* PSB+ cut short by an OVF, before MODE.Exec: code of no known size */
 	FLOW_CR3_PGD,    /* TIP.PGD behind PIP: it binds both to the same MOV CR3 */
 	FLOW_NOT_TAKEN,  /* a bit for not taken at a RET, and a TIP behind it: a deferred one? */
