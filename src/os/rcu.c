@@ -174,15 +174,6 @@ void ptm_rcu_defer(struct ptm_rcu_head *head, ptm_rcu_fn fn)
 	go_back(state);
 }
 
-void ptm_rcu_synchronize(void)
-{
-	enum state state = go_offline();
-
-	urcu_qsbr_synchronize_rcu();
-	go_back(state);
-	TSAN_ACQUIRE(&grace);
-}
-
 /* Waits for its own turn behind all that was deferred before: one thread calls them in order. */
 struct waiter {
 	struct ptm_rcu_head head;
@@ -356,11 +347,6 @@ void ptm_rcu_map_destroy(struct ptm_rcu_map *map, ptm_rcu_node_fn fn, void *ctx)
 	free(map);
 }
 
-size_t ptm_rcu_map_buckets(const struct ptm_rcu_map *map)
-{
-	return atomic_load_explicit(&map->buckets, memory_order_relaxed);
-}
-
 struct wanted {
 	ptm_rcu_match_fn match;
 	const void *key;
@@ -404,16 +390,4 @@ struct ptm_rcu_map_node *ptm_rcu_map_add_unique(struct ptm_rcu_map *map, uint64_
 	if (count > atomic_load_explicit(&map->limit, memory_order_relaxed))
 		start_grower(map);
 	return node;
-}
-
-void ptm_rcu_map_for_each(struct ptm_rcu_map *map, ptm_rcu_node_fn fn, void *ctx)
-{
-	struct cds_lfht_iter iter;
-
-	assert(urcu_qsbr_read_ongoing());
-	for (cds_lfht_first(map->table, &iter); iter.node != NULL;
-	     cds_lfht_next(map->table, &iter)) {
-		TSAN_ACQUIRE(iter.node);
-		fn(outer(iter.node), ctx);
-	}
 }

@@ -47,13 +47,10 @@ typedef void (*ptm_rcu_fn)(struct ptm_rcu_head *head);
  * Threads: any, registered or not, on line or not. */
 void ptm_rcu_defer(struct ptm_rcu_head *head, ptm_rcu_fn fn);
 
-/* Wait for all readers to be quiescent once; the caller holds nothing that it found afterwards.
+/* Wait until all that was deferred by now has been called, not what those calls deferred in turn;
+ * the caller holds nothing that it found afterwards.
  * Threads: any, registered or not, on line or not; but not while holding a lock that a reader on
  * line waits for. */
-void ptm_rcu_synchronize(void);
-
-/* Wait until all that was deferred by now has been called, not what those calls deferred in turn.
- * Otherwise like ptm_rcu_synchronize(). */
 void ptm_rcu_barrier(void);
 
 /* A hash table that grows by itself.  Nodes are embedded in the caller's objects, are in one table
@@ -74,8 +71,8 @@ struct ptm_rcu_map *ptm_rcu_map_create(size_t buckets, struct ptm_error *err);
 /* Call @fn (may be NULL) for each node, which is out of the table by then and may be freed, and
  * free the table.  Does not wait for readers.  Accepts NULL.
  * Threads: any, registered or not, on line or not; but no other may use the table any more: it was
- * unreachable for a grace period (call this from @fn of ptm_rcu_defer(), or after
- * ptm_rcu_synchronize()), or all readers have ended. */
+ * unreachable for a grace period (call this from @fn of ptm_rcu_defer()), or all readers have
+ * ended. */
 void ptm_rcu_map_destroy(struct ptm_rcu_map *map, ptm_rcu_node_fn fn, void *ctx);
 
 /* The node with this key, or NULL.  @hash is of the caller's making, the same for the same key; its
@@ -89,12 +86,5 @@ struct ptm_rcu_map_node *ptm_rcu_map_find(struct ptm_rcu_map *map, uint64_t hash
 struct ptm_rcu_map_node *ptm_rcu_map_add_unique(struct ptm_rcu_map *map, uint64_t hash,
 						ptm_rcu_match_fn match, const void *key,
 						struct ptm_rcu_map_node *node);
-
-/* How many buckets there are now, for statistics.  Threads: any. */
-size_t ptm_rcu_map_buckets(const struct ptm_rcu_map *map);
-
-/* Call @fn for each node, in no order.  Nodes that are added meanwhile may be missed.
- * Threads: registered and on line. */
-void ptm_rcu_map_for_each(struct ptm_rcu_map *map, ptm_rcu_node_fn fn, void *ctx);
 
 #endif
