@@ -64,6 +64,7 @@ static void free_name(void *node)
 
 	free(name->path);
 	free(name->wanted_id);
+	free(name->recorded);
 	free(name);
 }
 
@@ -228,6 +229,19 @@ int ptm_space_expect(struct ptm_space *space, const char *path, const char *buil
 	name->wanted_id = strdup(build_id);
 	if (name->wanted_id == NULL)
 		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory for a build-id");
+	return 0;
+}
+
+int ptm_space_name(struct ptm_space *space, const char *path, const char *recorded,
+		   struct ptm_error *err)
+{
+	struct ptm_image_name *name;
+
+	PTM_TRY(intern(space, path, &name, err));
+	if (name->recorded == NULL)
+		name->recorded = strdup(recorded);
+	if (name->recorded == NULL)
+		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory for the name of an image");
 	return 0;
 }
 
@@ -452,27 +466,10 @@ struct ptm_mapping ptm_space_get(const struct ptm_space *space, size_t i)
 		.path = range->name->path,
 		.build_id = image != NULL ? image->build_id : "",
 		.wanted_id = range->name->wanted_id != NULL ? range->name->wanted_id : "",
+		.name = range->name->recorded != NULL ? range->name->recorded : range->name->path,
 		.data = image != NULL ? image->map.data + range->file_offset : NULL,
+		.image = image,
 	};
-}
-
-size_t ptm_space_missing(const struct ptm_space *space, uint64_t *bytes)
-{
-	uint64_t sum = 0;
-	size_t n = 0;
-
-	for (size_t i = 0; i < space->sealed.n; i++) {
-		const struct range *range = &space->sealed.v[i];
-
-		if (!range->missing)
-			continue;
-		n++;
-		/* Disjoint ranges: only all 2^64 bytes at once could overflow. */
-		sum += range->last - range->begin + 1;
-	}
-	if (bytes != NULL)
-		*bytes = sum;
-	return n;
 }
 
 size_t ptm_space_find(const struct ptm_space *space, uint64_t ip)

@@ -18,6 +18,7 @@
 #include <sys/types.h>
 
 struct ptm_space;
+struct ptm_image; /* a mapped file, shared by the spaces of a run */
 
 struct ptm_space *ptm_space_create(void);
 
@@ -55,6 +56,10 @@ int ptm_space_add_file(struct ptm_space *space, const char *path, uint64_t begin
 int ptm_space_add_module(struct ptm_space *space, const char *path, uint64_t base,
 			 const char *build_id, struct ptm_error *err);
 
+/* The image @path was called @name where it was recorded.  The first name counts. */
+int ptm_space_name(struct ptm_space *space, const char *path, const char *name,
+		   struct ptm_error *err);
+
 /* One executable range, for reports.  `file_offset` is where its first byte lies in the file. */
 struct ptm_mapping {
 	uint64_t begin, end; /* linear addresses, end exclusive (0: the range ends at 2^64) */
@@ -62,7 +67,9 @@ struct ptm_mapping {
 	const char *path;      /* borrowed from the space */
 	const char *build_id;  /* hex, "" if none; borrowed */
 	const char *wanted_id; /* what a description states it should be, "" if it does not */
+	const char *name;      /* path on the recorded machine, if a description tells; else `path` */
 	const uint8_t *data;   /* NULL: the image is missing */
+	const struct ptm_image *image; /* likewise */
 };
 
 /* Mappings in order of address, without overlaps (what was hidden is cut away).  A missing image
@@ -70,10 +77,6 @@ struct ptm_mapping {
  * order.  After seal. */
 size_t ptm_space_count(const struct ptm_space *space);
 struct ptm_mapping ptm_space_get(const struct ptm_space *space, size_t i);
-
-/* Number of mappings whose image is missing (data == NULL), and their bytes at @bytes unless NULL.
- * After seal. */
-size_t ptm_space_missing(const struct ptm_space *space, uint64_t *bytes);
 
 /* Map into @space all that was mapped into @over so far, which must share its files; it hides what
  * is there. */

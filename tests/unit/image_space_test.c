@@ -127,6 +127,23 @@ static struct ptm_space *sealed(struct ptm_space *space)
 	return space;
 }
 
+/* How many mappings have no image, and their bytes. */
+static size_t missing(const struct ptm_space *space, uint64_t *bytes)
+{
+	size_t n = 0;
+
+	*bytes = 0;
+	for (size_t i = 0; i < ptm_space_count(space); i++) {
+		struct ptm_mapping m = ptm_space_get(space, i);
+
+		if (m.data != NULL)
+			continue;
+		n++;
+		*bytes += m.end - m.begin;
+	}
+	return n;
+}
+
 static void check(const struct ptm_space *space, uint64_t ip, int byte, size_t want_avail)
 {
 	size_t avail = 1234;
@@ -532,7 +549,7 @@ static void test_maps(void **state)
 	check_mapping(space, 9, UINT64_C(0xffffffffff600000), UINT64_C(0xffffffffff601000), 0,
 		      "[vsyscall]");
 	assert_null(ptm_space_get(space, 4).data);
-	assert_int_equal(ptm_space_missing(space, &bytes), 7);
+	assert_int_equal(missing(space, &bytes), 7);
 	assert_int_equal(bytes, 0x4000 + 0x2000 + 0x1000 * 5);
 	ptm_space_destroy(space);
 }
@@ -558,7 +575,7 @@ static void test_maps_missing_yields(void **state)
 		check(space, 0x1ff7, -1, 0);
 		check(space, 0x1ff8, '0', 16);
 		check(space, 0x2007, 'f', 1);
-		assert_int_equal(ptm_space_missing(space, &bytes), 2);
+		assert_int_equal(missing(space, &bytes), 2);
 		assert_int_equal(bytes, 0x2000 - 16);
 		ptm_space_destroy(space);
 	}
