@@ -164,11 +164,6 @@ uint64_t ptm_source_missing(const struct ptm_source *source)
 	return source->missing;
 }
 
-void ptm_source_progress(const struct ptm_source *source, uint64_t *done, uint64_t *total)
-{
-	ptm_file_progress(source->file, done, total);
-}
-
 /* Index of the piece that holds @offset, which is below the stream's size. */
 static size_t find_piece(const struct ptm_source *source, uint64_t offset)
 {

@@ -43,10 +43,6 @@ uint64_t ptm_source_size(const struct ptm_source *source); /* bytes; 0 if not kn
 /* Bytes that the container promises behind the end of the stream, but that are not there. */
 uint64_t ptm_source_missing(const struct ptm_source *source);
 
-/* Bytes of the underlying file used up and its size (0: unknown), for the progress of sequential
- * sources. */
-void ptm_source_progress(const struct ptm_source *source, uint64_t *done, uint64_t *total);
-
 /* Read up to @len bytes at @offset of a seekable source; short only at its end.  Threads: any
  * number at once. */
 int64_t ptm_source_pread(struct ptm_source *source, void *buf, size_t len, uint64_t offset,

@@ -15,7 +15,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -36,22 +35,11 @@ struct ptm_file {
 	uint64_t size; /* of the underlying file from there; 0: unknown */
 	uint64_t pos;  /* next raw byte for the sequential reader */
 	uint8_t peek[PTM_ZST_MAGIC_LEN];
-	bool peeked;           /* what the file is, is known */
-	size_t npeek;          /* bytes of a stream read ahead ... */
-	size_t peek_at;        /* ... and given out */
-	struct ptm_zst *zst;   /* NULL: not compressed */
-	_Atomic uint64_t done; /* end of the furthest read; relaxed, a number for a progress line */
+	bool peeked;         /* what the file is, is known */
+	size_t npeek;        /* bytes of a stream read ahead ... */
+	size_t peek_at;      /* ... and given out */
+	struct ptm_zst *zst; /* NULL: not compressed */
 };
-
-static void note_done(struct ptm_file *file, uint64_t end)
-{
-	uint64_t old = atomic_load_explicit(&file->done, memory_order_relaxed);
-
-	while (old < end &&
-	       !atomic_compare_exchange_weak_explicit(&file->done, &old, end, memory_order_relaxed,
-						      memory_order_relaxed))
-		;
-}
 
 static int64_t read_failed(const struct ptm_file *file, uint64_t offset, struct ptm_error *err)
 {
@@ -126,10 +114,8 @@ static int64_t read_some(void *ctx, void *buf, size_t len, struct ptm_error *err
 	} else {
 		n = read_stream(file, buf, len, err);
 	}
-	if (n > 0) {
+	if (n > 0)
 		file->pos += (uint64_t)n;
-		note_done(file, file->pos);
-	}
 	return n;
 }
 
@@ -259,24 +245,13 @@ uint64_t ptm_file_size(const struct ptm_file *file)
 	return file->seekable ? file->size : 0;
 }
 
-void ptm_file_progress(const struct ptm_file *file, uint64_t *done, uint64_t *total)
-{
-	*done = atomic_load_explicit(&file->done, memory_order_relaxed);
-	*total = file->size;
-}
-
 int64_t ptm_file_pread(struct ptm_file *file, void *buf, size_t len, uint64_t offset,
 		       struct ptm_error *err)
 {
-	int64_t n;
-
 	if (!file->seekable)
 		return PTM_FAIL(err, PTM_E_BUG, "Positioned read of a stream: path=\"%s\"",
 				file->path);
-	n = read_at(file, buf, len, offset, err);
-	if (n > 0)
-		note_done(file, offset + (uint64_t)n);
-	return n;
+	return read_at(file, buf, len, offset, err);
 }
 
 int64_t ptm_file_read(struct ptm_file *file, void *buf, size_t len, struct ptm_error *err)

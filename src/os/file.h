@@ -33,10 +33,6 @@ bool ptm_file_is_seekable(const struct ptm_file *file);
 /* Size in bytes, 0 if not known in advance. */
 uint64_t ptm_file_size(const struct ptm_file *file);
 
-/* Bytes of the underlying (compressed) file consumed so far and its size (0: unknown), for
- * progress. */
-void ptm_file_progress(const struct ptm_file *file, uint64_t *done, uint64_t *total);
-
 /* Read up to @len bytes at @offset; short only at the end of the file.  Threads: any number at
  * once. Returns the number of bytes, or -PTM_E_IO. */
 int64_t ptm_file_pread(struct ptm_file *file, void *buf, size_t len, uint64_t offset,

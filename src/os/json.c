@@ -104,10 +104,9 @@ static void set(struct ptm_json *object, const char *key, struct json_object *va
 	free(text);
 }
 
-static void append(struct ptm_json *array, struct json_object *value, bool is_null)
+static void append(struct ptm_json *array, struct json_object *value)
 {
-	if (array == NULL || (value == NULL && !is_null) ||
-	    json_object_array_add(array->value, value) < 0) {
+	if (array == NULL || value == NULL || json_object_array_add(array->value, value) < 0) {
 		(void)json_object_put(value);
 		if (array != NULL)
 			array->lost = true;
@@ -131,11 +130,6 @@ static struct json_object *take(struct ptm_json *parent, struct ptm_json *child)
 void ptm_json_set_u64(struct ptm_json *object, const char *key, uint64_t v)
 {
 	set(object, key, json_object_new_uint64(v), false);
-}
-
-void ptm_json_set_i64(struct ptm_json *object, const char *key, int64_t v)
-{
-	set(object, key, json_object_new_int64(v), false);
 }
 
 void ptm_json_set_hex(struct ptm_json *object, const char *key, uint64_t v)
@@ -184,17 +178,12 @@ void ptm_json_set(struct ptm_json *object, const char *key, struct ptm_json *chi
 
 void ptm_json_append_u64(struct ptm_json *array, uint64_t v)
 {
-	append(array, json_object_new_uint64(v), false);
-}
-
-void ptm_json_append_str(struct ptm_json *array, const char *v)
-{
-	append(array, v != NULL ? string(v) : NULL, v == NULL);
+	append(array, json_object_new_uint64(v));
 }
 
 void ptm_json_append(struct ptm_json *array, struct ptm_json *child)
 {
-	append(array, take(array, child), false);
+	append(array, take(array, child));
 }
 
 /* Borrowed from @json until it is printed again; NULL when out of memory. */

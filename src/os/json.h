@@ -26,7 +26,6 @@ void ptm_json_destroy(struct ptm_json *json);
 
 /* Members of an object. */
 void ptm_json_set_u64(struct ptm_json *object, const char *key, uint64_t v);
-void ptm_json_set_i64(struct ptm_json *object, const char *key, int64_t v);
 void ptm_json_set_hex(struct ptm_json *object, const char *key, uint64_t v); /* "0x%016x" */
 void ptm_json_set_bool(struct ptm_json *object, const char *key, bool v);
 void ptm_json_set_str(struct ptm_json *object, const char *key, const char *v); /* NULL: null */
@@ -38,7 +37,6 @@ void ptm_json_set(struct ptm_json *object, const char *key, struct ptm_json *chi
 
 /* Elements of an array. */
 void ptm_json_append_u64(struct ptm_json *array, uint64_t v);
-void ptm_json_append_str(struct ptm_json *array, const char *v);      /* NULL: null */
 void ptm_json_append(struct ptm_json *array, struct ptm_json *child); /* takes @child */
 
 /* Write it, indented and with a newline at the end.  Returns 0 or -PTM_E_*. */

@@ -120,7 +120,6 @@ static void test_cannot_open(void **state)
 static void test_empty(void **state)
 {
 	struct ptm_file *file = must_open(put("empty", "", 0));
-	uint64_t done, total;
 	char c;
 
 	(void)state;
@@ -128,16 +127,12 @@ static void test_empty(void **state)
 	assert_int_equal(ptm_file_size(file), 0);
 	assert_int_equal(ptm_file_read(file, &c, 1, NULL), 0);
 	assert_int_equal(ptm_file_pread(file, &c, 1, 0, NULL), 0);
-	ptm_file_progress(file, &done, &total);
-	assert_int_equal(done, 0);
-	assert_int_equal(total, 0);
 	ptm_file_close(file);
 }
 
 static void test_regular(void **state)
 {
 	struct ptm_file *file = must_open(put("plain", plain, LEN));
-	uint64_t done, total;
 
 	(void)state;
 	assert_true(ptm_file_is_seekable(file));
@@ -150,9 +145,6 @@ static void test_regular(void **state)
 	assert_int_equal(ptm_file_read(file, got, 2 * LEN, NULL), LEN - 1000);
 	assert_memory_equal(got, plain + 1000, LEN - 1000);
 	assert_int_equal(ptm_file_read(file, got, 1, NULL), 0);
-	ptm_file_progress(file, &done, &total);
-	assert_int_equal(done, LEN);
-	assert_int_equal(total, LEN);
 	/* At the end and beyond. */
 	assert_int_equal(ptm_file_pread(file, got, 10, LEN - 4, NULL), 4);
 	assert_int_equal(ptm_file_pread(file, got, 10, LEN, NULL), 0);
@@ -194,8 +186,6 @@ static void test_proc_file(void **state)
 static void assert_reads(const char *path, const uint8_t *expect, size_t len, size_t piece)
 {
 	struct ptm_file *file = must_open(path);
-	struct stat st;
-	uint64_t done, total;
 	size_t n = 0;
 
 	assert_false(ptm_file_is_seekable(file));
@@ -212,10 +202,6 @@ static void assert_reads(const char *path, const uint8_t *expect, size_t len, si
 	assert_int_equal(n, len);
 	assert_memory_equal(got, expect, len);
 	assert_int_equal(ptm_file_read(file, got, 1, NULL), 0);
-	ptm_file_progress(file, &done, &total);
-	assert_int_equal(stat(path, &st), 0);
-	assert_int_equal(done, st.st_size);
-	assert_int_equal(total, st.st_size);
 	ptm_file_close(file);
 }
 

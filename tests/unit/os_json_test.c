@@ -57,13 +57,12 @@ static void test_numbers(void **state)
 	ptm_json_set_u64(o, "max", UINT64_MAX);
 	ptm_json_set_u64(o, "over", (uint64_t)INT64_MAX + 1);
 	ptm_json_set_u64(o, "zero", 0);
-	ptm_json_set_i64(o, "min", INT64_MIN);
 	ptm_json_set_hex(o, "hex", 0xabc);
 	ptm_json_set_hex(o, "hexmax", UINT64_MAX);
 	ptm_json_set_bool(o, "yes", true);
 	ptm_json_set_bool(o, "no", false);
 	assert_text(o, "{\"max\":18446744073709551615,\"over\":9223372036854775808,\"zero\":0,"
-		       "\"min\":-9223372036854775808,\"hex\":\"0x0000000000000abc\","
+		       "\"hex\":\"0x0000000000000abc\","
 		       "\"hexmax\":\"0xffffffffffffffff\",\"yes\":true,\"no\":false}");
 }
 
@@ -125,12 +124,12 @@ static void test_not_utf8(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct ptm_json *a = ptm_json_array();
+		struct ptm_json *o = ptm_json_object();
 		char expect[64];
 
-		ptm_json_append_str(a, cases[i].in);
-		(void)snprintf(expect, sizeof(expect), "[\"%s\"]", cases[i].out);
-		assert_text(a, expect);
+		ptm_json_set_str(o, "v", cases[i].in);
+		(void)snprintf(expect, sizeof(expect), "{\"v\":\"%s\"}", cases[i].out);
+		assert_text(o, expect);
 	}
 }
 
@@ -142,12 +141,11 @@ static void test_nesting(void **state)
 	ptm_json_set_u64(inner, "x", 1);
 	ptm_json_append(a, inner);
 	ptm_json_append_u64(a, 2);
-	ptm_json_append_str(a, NULL);
 	ptm_json_set(o, "list", a);
 	ptm_json_set(o, "none", ptm_json_array());
 	ptm_json_set_u64(o, "again", 1);
 	ptm_json_set_u64(o, "again", 2);
-	assert_text(o, "{\"list\":[{\"x\":1},2,null],\"none\":[],\"again\":2}");
+	assert_text(o, "{\"list\":[{\"x\":1},2],\"none\":[],\"again\":2}");
 }
 
 /* What could not be had is missed at the write, however deep it lies. */
