@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 
 # For `ptmill --version`.  A library keeps to its room, so the versions are those that the build found.
 set(_libs "libipt ${LIBIPT_VERSION}" "zydis ${zydis_VERSION}")
-foreach(_lib capstone:CAPSTONE hwloc:HWLOC zstd:ZSTD libelf:ELF json-c:JSON xxhash:XXHASH liburcu:URCU_liburcu-qsbr)
+foreach(_lib capstone:CAPSTONE hwloc:HWLOC zstd:ZSTD elfutils:ELF_libelf json-c:JSON xxhash:XXHASH liburcu:URCU_liburcu-qsbr)
   string(REPLACE ":" ";" _lib ${_lib})
   list(GET _lib 0 _name)
   list(GET _lib 1 _var)

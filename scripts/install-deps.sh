@@ -7,7 +7,7 @@ set -euo pipefail
 packages=(
 	# to build
 	gcc libc6-dev cmake ninja-build pkg-config scdoc
-	libipt-dev libzydis-dev libcapstone-dev libhwloc-dev libzstd-dev libelf-dev libjson-c-dev libxxhash-dev liburcu-dev
+	libipt-dev libzydis-dev libcapstone-dev libhwloc-dev libzstd-dev libelf-dev libdw-dev libjson-c-dev libxxhash-dev liburcu-dev
 	# to test: g++ for the headers, python3 for checks, zstd for compressed inputs, dpkg-dev and file for the package,
 	# perf as another decoder of packets, QEMU to record
 	g++ libcmocka-dev python3 zstd dpkg-dev file clang-format-14 linux-perf qemu-user procps

@@ -15,9 +15,10 @@
 
 #define PAGE_MASK UINT64_C(0xfff)
 
-static pthread_mutex_t elf_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t ptm_elf_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Call with elf_lock held; NULL if the file is not ELF.  libelf does not write to the memory. */
+/* Call with ptm_elf_lock held; NULL if the file is not ELF.  libelf does not write to the memory.
+ */
 static Elf *elf_start(const struct ptm_map *map)
 {
 	Elf *elf;
@@ -110,7 +111,7 @@ int ptm_space_add_elf(struct ptm_space *space, const char *path, bool has_base, 
 	int rc;
 
 	PTM_TRY(ptm_space_open(space, path, &name, err));
-	(void)pthread_mutex_lock(&elf_lock);
+	(void)pthread_mutex_lock(&ptm_elf_lock);
 	elf = elf_start(&name->image->map);
 	if (elf == NULL) {
 		rc = PTM_FAIL(err, PTM_E_FORMAT,
@@ -120,7 +121,7 @@ int ptm_space_add_elf(struct ptm_space *space, const char *path, bool has_base, 
 		rc = map_segments(space, elf, name, has_base, base, err);
 		(void)elf_end(elf);
 	}
-	(void)pthread_mutex_unlock(&elf_lock);
+	(void)pthread_mutex_unlock(&ptm_elf_lock);
 	return rc;
 }
 
@@ -155,7 +156,7 @@ void ptm_elf_build_id(const struct ptm_map *map, char out[2 * PTM_BUILD_ID_MAX +
 	Elf *elf;
 
 	out[0] = '\0';
-	(void)pthread_mutex_lock(&elf_lock);
+	(void)pthread_mutex_lock(&ptm_elf_lock);
 	elf = elf_start(map);
 	if (elf != NULL && elf_getphdrnum(elf, &n) != 0)
 		n = 0;
@@ -171,5 +172,5 @@ void ptm_elf_build_id(const struct ptm_map *map, char out[2 * PTM_BUILD_ID_MAX +
 	}
 	if (elf != NULL)
 		(void)elf_end(elf);
-	(void)pthread_mutex_unlock(&elf_lock);
+	(void)pthread_mutex_unlock(&ptm_elf_lock);
 }

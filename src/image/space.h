@@ -67,8 +67,8 @@ struct ptm_mapping {
 	const char *path;      /* borrowed from the space */
 	const char *build_id;  /* hex, "" if none; borrowed */
 	const char *wanted_id; /* what a description states it should be, "" if it does not */
-	const char *name;      /* path on the recorded machine, if a description tells; else `path` */
-	const uint8_t *data;   /* NULL: the image is missing */
+	const char *name;    /* path on the recorded machine, if a description tells; else `path` */
+	const uint8_t *data; /* NULL: the image is missing */
 	const struct ptm_image *image; /* likewise */
 };
 

@@ -13,6 +13,9 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+/* Held around whatever asks libelf or libdw. */
+extern pthread_mutex_t ptm_elf_lock;
+
 /* A mapped file, shared by all its names and uses. */
 struct ptm_image {
 	dev_t dev;
@@ -28,6 +31,7 @@ struct ptm_image {
 struct ptm_image_name {
 	char *path;
 	char *wanted_id;         /* the build-id that a description states, NULL if none does */
+	char *recorded;          /* path on the recorded machine, NULL if no description tells */
 	struct ptm_image *image; /* NULL: missing */
 };
 

@@ -22,7 +22,7 @@ fail() { echo "$*"; exit 1; }
 [ "$(field Package)" = ptmill ] || fail "Package: $(field Package)"
 [ "$(field Architecture)" = "$(dpkg --print-architecture)" ] || fail "Architecture: $(field Architecture)"
 depends=$(field Depends)
-for lib in libc6 libipt2 libzydis libcapstone libhwloc libzstd libelf libjson-c liburcu; do
+for lib in libc6 libipt2 libzydis libcapstone libhwloc libzstd libelf libdw libjson-c liburcu; do
 	[[ $depends == *$lib* ]] || fail "Depends has no $lib: $depends"
 done
 
