@@ -116,6 +116,8 @@ PLANTS = [
      "tsc <= tsc", "tsc < tsc"),
     ("capture-digest-unchecked", "src/pipeline/run.c",
      "\t\tstatus = ptm_session_check_streams(session, err);\n", "\t\tstatus = 0;\n"),
+    ("truth-digest-unchecked", "src/sink/verify.c",
+     "\t\treturn ptm_session_check_truth(vs->session, i, err);\n", "\t\treturn 0;\n"),
     ("return-stack-at-psb", "src/record/encoder.c",
      "static void empty_stacks(struct ptm_enc *enc)\n{\n\tenc->sdm.n = 0;\n\tenc->ipt.n = 0;\n",
      "static void empty_stacks(struct ptm_enc *enc)\n{\n\t(void)enc;\n"),

@@ -297,22 +297,38 @@ static int read_name(struct reader *r, const struct ptm_json_at *at, struct ptm_
 	return stream->name != NULL ? 0 : ptm_desc_no_memory(&name, r->err);
 }
 
-/* Exactly "0x" and 16 digits. */
-static int read_digest(struct reader *r, const struct ptm_json_at *at,
-		       struct ptm_desc_stream *stream)
+/* The members @bytes and @xxh3_64, exactly "0x" and 16 digits, of a file. */
+static int read_sum(struct reader *r, const struct ptm_json_at *at, const char *bytes,
+		    const char *xxh3_64, struct ptm_desc_sum *sum)
 {
-	struct ptm_json_at digest = ptm_json_member(at, "xxh3_64");
+	struct ptm_json_at digest = ptm_json_member(at, xxh3_64);
 	const char *text;
 
-	PTM_TRY(get_u64(r, at, "bytes", &stream->bytes));
+	PTM_TRY(get_u64(r, at, bytes, &sum->bytes));
 	PTM_TRY(ptm_json_get_str(&digest, &text, r->err));
 	if (strlen(text) != 18 || memcmp(text, "0x", 2) != 0 ||
 	    strspn(text + 2, "0123456789abcdefABCDEF") != 16)
 		return ptm_json_fail(&digest, PTM_E_FORMAT, r->err,
 				     "must be \"0x\" and 16 hexadecimal digits");
-	stream->digest = strtoull(text, NULL, 16);
-	stream->has_digest = true;
+	sum->digest = strtoull(text, NULL, 16);
+	sum->known = true;
 	return 0;
+}
+
+/* What was executed, and, both or neither, size and digest of that file. */
+static int read_truth(struct reader *r, const struct ptm_json_at *at,
+		      struct ptm_desc_stream *stream)
+{
+	struct ptm_json_at truth = ptm_json_member(at, "truth");
+	struct ptm_json_at bytes = ptm_json_member(at, "truth_bytes");
+	struct ptm_json_at digest = ptm_json_member(at, "truth_xxh3_64");
+
+	if (!ptm_json_is_there(&truth))
+		return 0;
+	PTM_TRY(ptm_capture_path(&r->root, &truth, &stream->truth, r->err));
+	if (!ptm_json_is_there(&bytes) && !ptm_json_is_there(&digest))
+		return 0;
+	return read_sum(r, at, "truth_bytes", "truth_xxh3_64", &stream->truth_sum);
 }
 
 /* Whose trace it is. */
@@ -369,15 +385,13 @@ static int read_stream(struct reader *r, const struct ptm_json_at *at, size_t in
 		       struct ptm_desc_stream *stream)
 {
 	struct ptm_json_at file = ptm_json_member(at, "file");
-	struct ptm_json_at truth = ptm_json_member(at, "truth");
 
 	PTM_TRY(ptm_json_check_object(at, r->err));
 	PTM_TRY(read_name(r, at, stream));
 	PTM_TRY(read_owner(r, at, index, stream));
 	PTM_TRY(ptm_capture_path(&r->root, &file, &stream->path, r->err));
-	PTM_TRY(read_digest(r, at, stream));
-	if (ptm_json_is_there(&truth))
-		PTM_TRY(ptm_capture_path(&r->root, &truth, &stream->truth, r->err));
+	PTM_TRY(read_sum(r, at, "bytes", "xxh3_64", &stream->sum));
+	PTM_TRY(read_truth(r, at, stream));
 	return read_switches(r, at, stream);
 }
 

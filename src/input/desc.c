@@ -275,23 +275,23 @@ out:
 	return ret;
 }
 
-int ptm_desc_check_stream(const struct ptm_desc_stream *stream, const atomic_bool *cancel,
-			  struct ptm_error *err)
+int ptm_desc_check(const char *path, const struct ptm_desc_sum *sum, const atomic_bool *cancel,
+		   struct ptm_error *err)
 {
 	uint64_t digest, bytes;
 
-	if (!stream->has_digest)
+	if (!sum->known)
 		return 0;
-	PTM_TRY(ptm_hash_file(stream->path, cancel, &digest, &bytes, err));
-	if (bytes != stream->bytes)
+	PTM_TRY(ptm_hash_file(path, cancel, &digest, &bytes, err));
+	if (bytes != sum->bytes)
 		return PTM_FAIL(err, PTM_E_FORMAT,
 				"%s: the file is not what capture.json says (size %" PRIu64
 				", not %" PRIu64 ")",
-				stream->path, bytes, stream->bytes);
-	if (digest != stream->digest)
+				path, bytes, sum->bytes);
+	if (digest != sum->digest)
 		return PTM_FAIL(err, PTM_E_FORMAT,
 				"%s: the file is not what capture.json says (digest 0x%016" PRIx64
 				", not 0x%016" PRIx64 ")",
-				stream->path, digest, stream->digest);
+				path, digest, sum->digest);
 	return 0;
 }

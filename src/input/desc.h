@@ -45,16 +45,21 @@ struct ptm_desc_switch {
 
 #define PTM_DESC_NO_PROCESS SIZE_MAX
 
+/* What a capture says that a file is. */
+struct ptm_desc_sum {
+	bool known;
+	uint64_t bytes, digest; /* its size and XXH3-64 */
+};
+
 struct ptm_desc_stream {
-	char *name;      /* unique, as it appears in output */
-	char *path;      /* of the trace */
-	size_t process;  /* index, if the trace is of one thread; else PTM_DESC_NO_PROCESS */
-	uint32_t tid;    /* if so */
-	uint32_t cpu;    /* if not */
-	uint64_t digest; /* XXH3-64 of the file, if has_digest (captures) */
-	uint64_t bytes;  /* size of the file, if has_digest */
-	bool has_digest;
-	char *truth;                              /* path of the file of truths; NULL: none */
+	char *name;     /* unique, as it appears in output */
+	char *path;     /* of the trace */
+	size_t process; /* index, if the trace is of one thread; else PTM_DESC_NO_PROCESS */
+	uint32_t tid;   /* if so */
+	uint32_t cpu;   /* if not */
+	struct ptm_desc_sum sum; /* of the trace */
+	char *truth;             /* path of the file of truths; NULL: none */
+	struct ptm_desc_sum truth_sum;
 	PTM_VEC(struct ptm_desc_switch) switches; /* per-CPU traces: in order of time */
 };
 
@@ -91,9 +96,9 @@ enum ptm_desc_kind ptm_desc_probe(const char *path);
 int ptm_desc_read(struct ptm_desc *desc, const char *path, enum ptm_desc_kind kind,
 		  struct ptm_error *err);
 
-/* Is the file of a stream of the size and digest that its capture states?  Reads all of it.  0 also
- * if nothing is stated; else -PTM_E_FORMAT. */
-int ptm_desc_check_stream(const struct ptm_desc_stream *stream, const atomic_bool *cancel,
-			  struct ptm_error *err);
+/* Is the file @path, of a stream or its truth, what @sum says?  Reads all of it, unless @sum says
+ * nothing.  Returns 0, or -PTM_E_FORMAT if it is not. */
+int ptm_desc_check(const char *path, const struct ptm_desc_sum *sum, const atomic_bool *cancel,
+		   struct ptm_error *err);
 
 #endif

@@ -134,8 +134,7 @@ static int add_stream(struct ptm_session *session, const char *input, const stru
 	status = ptm_sources_add_as(session->sources, stream->path, name, err);
 	free(name);
 	PTM_TRY(status);
-	if (!ptm_vec_push(&session->streams, context) ||
-	    !ptm_vec_push(&session->truths, stream->truth))
+	if (!ptm_vec_push(&session->streams, context) || !ptm_vec_push(&session->described, stream))
 		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
 	if (stream->process != PTM_DESC_NO_PROCESS) {
 		session->streams.v[session->streams.n - 1].images.first =
@@ -202,13 +201,18 @@ int ptm_session_check_streams(const struct ptm_session *session, struct ptm_erro
 	for (size_t i = 0; i < session->descs.n; i++) {
 		const struct ptm_desc *desc = session->descs.v[i];
 
-		for (size_t k = 0; k < desc->streams.n; k++) {
-			if (desc->streams.v[k].has_digest)
-				PTM_TRY(ptm_desc_check_stream(&desc->streams.v[k], &session->cancel,
-							      err));
-		}
+		for (size_t k = 0; k < desc->streams.n; k++)
+			PTM_TRY(ptm_desc_check(desc->streams.v[k].path, &desc->streams.v[k].sum,
+					       &session->cancel, err));
 	}
 	return 0;
+}
+
+int ptm_session_check_truth(const struct ptm_session *session, size_t i, struct ptm_error *err)
+{
+	const struct ptm_desc_stream *stream = session->described.v[i];
+
+	return ptm_desc_check(stream->truth, &stream->truth_sum, &session->cancel, err);
 }
 
 void ptm_session_free_descs(struct ptm_session *session)

@@ -80,7 +80,7 @@ void ptm_session_destroy(struct ptm_session *session)
 	free(session->paths.v);
 	free(session->spaces.v);
 	free(session->streams.v);
-	free(session->truths.v);
+	free(session->described.v);
 	(void)pthread_mutex_destroy(&session->lock);
 	free(session);
 }
@@ -100,7 +100,7 @@ int ptm_session_add_input(struct ptm_session *session, const char *path, struct 
 						    .assume = session->config.assume};
 
 		if (!ptm_vec_push(&session->streams, stream) ||
-		    !ptm_vec_push(&session->truths, NULL))
+		    !ptm_vec_push(&session->described, NULL))
 			return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
 	}
 	return 0;
@@ -217,10 +217,11 @@ size_t ptm_session_streams(const struct ptm_session *session)
 struct ptm_stream_info ptm_session_stream(const struct ptm_session *session, size_t i)
 {
 	const struct ptm_source *source = ptm_sources_get(session->sources, i);
+	const struct ptm_desc_stream *described = session->described.v[i];
 
 	return (struct ptm_stream_info){.name = ptm_source_name(source),
 					.path = ptm_source_path(source),
-					.truth = session->truths.v[i],
+					.truth = described != NULL ? described->truth : NULL,
 					.bytes = ptm_source_size(source),
 					.seekable = ptm_source_is_seekable(source)};
 }

@@ -29,9 +29,9 @@ struct ptm_session {
 	PTM_VEC(struct ptm_process_space) spaces; /* owned; of bundles and captures */
 	PTM_VEC(char *) paths; /* owned; of files that options name and nothing else keeps */
 	bool has_plain;        /* a stream lies in `space` */
-	PTM_VEC(struct ptm_desc *) descs; /* owned; of bundles and captures */
-	PTM_VEC(const char *) truths;     /* borrowed from descs; one a source, NULL: none */
-	PTM_VEC(struct ptm_stream_context) streams; /* one a source */
+	PTM_VEC(struct ptm_desc *) descs;                  /* owned; of bundles and captures */
+	PTM_VEC(const struct ptm_desc_stream *) described; /* in descs; one a source, NULL: none */
+	PTM_VEC(struct ptm_stream_context) streams;        /* one a source */
 	bool sealed;
 	atomic_bool cancel;    /* written by anyone, read by workers: relaxed, it only asks */
 	pthread_mutex_t lock;  /* guards `ring` against a cancel while the run ends */
@@ -42,8 +42,10 @@ struct ptm_session {
 int ptm_session_add_described(struct ptm_session *session, const char *path,
 			      enum ptm_desc_kind kind, struct ptm_error *err);
 
-/* Are the files of captures what their capture.json says? */
+/* Are the files of captures what their capture.json says?  All traces; and the file of truths of
+ * stream @i, which must have one. */
 int ptm_session_check_streams(const struct ptm_session *session, struct ptm_error *err);
+int ptm_session_check_truth(const struct ptm_session *session, size_t i, struct ptm_error *err);
 
 /* Index of mapping @i of @space among ptm_session_images(). */
 size_t ptm_session_image_index(const struct ptm_session *session, const struct ptm_space *space,

@@ -10,6 +10,7 @@
 #include "sink/marks.h"
 #include "sink/truth.h"
 
+#include "pipeline/session.h"
 #include "ptmill/sink.h"
 
 #include <inttypes.h>
@@ -64,28 +65,31 @@ static int compare(void *ctx, uint64_t n, bool known, uint64_t digest, struct pt
 
 static const struct ptm_marks_ops marks_ops = {mark_after, compare};
 
-/* The file of truths of a stream. */
-static const char *find_truth(const struct verify_sink *vs, const char *name)
+/* Store the file of truths that a capture names for a stream at @path; it is checked. */
+static int find_truth(const struct verify_sink *vs, const char *name, const char **path,
+		      struct ptm_error *err)
 {
 	for (size_t i = 0; i < ptm_session_streams(vs->session); i++) {
 		struct ptm_stream_info info = ptm_session_stream(vs->session, i);
 
-		if (strcmp(info.name, name) == 0)
-			return info.truth;
+		if (strcmp(info.name, name) != 0 || info.truth == NULL)
+			continue;
+		*path = info.truth;
+		return ptm_session_check_truth(vs->session, i, err);
 	}
-	return NULL;
+	return PTM_FAIL(err, PTM_E_USAGE,
+			"%s: nothing to compare with: name its file with --truth, or "
+			"compare the engines with --engines",
+			name);
 }
 
 static int verify_stream_begin(struct ptm_sink *sink, const char *name, struct ptm_error *err)
 {
 	struct verify_sink *vs = (struct verify_sink *)sink;
-	const char *path = vs->truth_path != NULL ? vs->truth_path : find_truth(vs, name);
+	const char *path = vs->truth_path;
 
 	if (path == NULL)
-		return PTM_FAIL(err, PTM_E_USAGE,
-				"%s: nothing to compare with: name its file with --truth, or "
-				"compare the engines with --engines",
-				name);
+		PTM_TRY(find_truth(vs, name, &path, err));
 	ptm_truth_fini(&vs->truth);
 	PTM_TRY(ptm_truth_read(&vs->truth, path, err));
 	vs->nstreams++;

@@ -81,6 +81,41 @@ expect 65 "" "ptmill: cut.txt: cut: lines are missing"
 sed '1d' places.txt >cut.txt
 run verify -q "$trace" "${images[@]}" --truth cut.txt
 same "exit code of a truth without its first line" "$code" 65
+# A capture may say what its file of truths is; the digest is what xxhsum -H3 prints.
+cp -r "$data" stated
+chmod -R u+w stated
+sed -i 's|"truth": .*|&, "truth_bytes": 1341, "truth_xxh3_64": "0x4fd408d6332c7bf8"|' stated/capture.json
+run verify -q stated
+expect 0 "stream stated:tid1 as recorded: $truth, $number places" ""
+# Lines are missing at its end, and where a PSB stands is another place: nothing else would tell.
+other="ptmill: stated/truth/tid1.txt: the file is not what capture.json says"
+sed '$d' "$data/truth/tid1.txt" >stated/truth/tid1.txt
+run verify -q stated
+expect 65 "" "$other (size 1305, not 1341)"
+sed 's/^psb 1025 /psb 1026 /' "$data/truth/tid1.txt" >stated/truth/tid1.txt
+run verify -q stated
+same "exit code" "$code" 65
+same "standard output" "$out" ""
+like "standard error" "$err" "${other//./\\.} \\(digest 0x[0-9a-f]{16}, not 0x4fd408d6332c7bf8\\)"
+# Who does not compare with it does not mind.
+for command in "digest" "verify --engines"; do
+	run $command -q stated
+	same "exit code" "$code" 0
+	same "standard error" "$err" ""
+done
+rm stated/truth/tid1.txt
+run verify -q stated
+same "exit code of a capture without its file of truths" "$code" 66
+# What record writes agrees with itself.
+run record -q --backend step --max-instructions 3000 -o own -- /bin/true
+same "exit code" "$code" 0
+like "capture.json" "$(grep -c '"truth_xxh3_64": "0x[0-9a-f]*"' own/capture.json)" 1
+run verify -q own
+like "the report" "$out" 'stream own:tid1 as recorded: instructions 3000 digest 0x[0-9a-f]+, [0-9]+ places?'
+sed -i '$s/^psb /psb 1/' own/truth/tid1.txt
+run verify -q own
+same "exit code of a truth with another place" "$code" 65
+
 echo "nonsense 1" >bad.txt
 run verify -q "$trace" "${images[@]}" --truth bad.txt
 expect 65 "" 'ptmill: bad.txt: line 1: not a truth: "nonsense 1"'

@@ -100,7 +100,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_desc(&desc);
 		check_paths(&desc);
 		for (size_t i = 0; i < desc.streams.n && i < 4; i++)
-			(void)ptm_desc_check_stream(&desc.streams.v[i], NULL, &err);
+			(void)ptm_desc_check(desc.streams.v[i].path, &desc.streams.v[i].sum, NULL,
+					     &err);
 	} else {
 		check_refusal(&err, ret);
 	}

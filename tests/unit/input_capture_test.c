@@ -129,10 +129,17 @@ static const char whole[] =
 	"\"streams\": [\n"
 	" {\"name\": \"tid10\", \"kind\": \"thread\", \"pid\": 9, \"tid\": 10, \"file\": "
 	"\"streams/a.pt\", " DIGEST ",\n"
-	"  \"truth\": \"truth/a.txt\"},\n"
+	"  \"truth\": \"truth/a.txt\", \"truth_bytes\": 5,\n"
+	"  \"truth_xxh3_64\": \"0x0123456789abcdef\"},\n"
 	" {\"name\": \"cpu3\", \"kind\": \"cpu\", \"cpu\": 3, \"file\": \"images/in\", \"bytes\": "
 	"\"0xffffffffffffffff\",\n"
 	"  \"xxh3_64\": \"0x0000000000000001\", \"switches\": \"streams/3.switch\"}]}\n";
+
+/* Is the trace of the first stream what the capture says? */
+static int check_trace(const struct ptm_desc *d, struct ptm_error *err)
+{
+	return ptm_desc_check(d->streams.v[0].path, &d->streams.v[0].sum, NULL, err);
+}
 
 static void check_streams(const struct ptm_desc *d)
 {
@@ -144,14 +151,18 @@ static void check_streams(const struct ptm_desc *d)
 	assert_string_equal(s[0].truth, path_in("c/truth/a.txt"));
 	assert_int_equal(s[0].process, 0);
 	assert_int_equal(s[0].tid, 10);
-	assert_true(s[0].has_digest);
-	assert_int_equal(s[0].bytes, 3);
-	assert_true(s[0].digest == UINT64_C(0x78af5f94892f3950));
+	assert_true(s[0].sum.known);
+	assert_int_equal(s[0].sum.bytes, 3);
+	assert_true(s[0].sum.digest == UINT64_C(0x78af5f94892f3950));
+	assert_true(s[0].truth_sum.known);
+	assert_int_equal(s[0].truth_sum.bytes, 5);
+	assert_true(s[0].truth_sum.digest == UINT64_C(0x0123456789abcdef));
 	assert_string_equal(s[1].name, "cpu3");
 	assert_true(s[1].process == PTM_DESC_NO_PROCESS);
 	assert_int_equal(s[1].cpu, 3);
-	assert_true(s[1].bytes == UINT64_MAX);
+	assert_true(s[1].sum.bytes == UINT64_MAX);
 	assert_null(s[1].truth);
+	assert_false(s[1].truth_sum.known);
 	/* (6 - zero) * 2 / 2 */
 	assert_int_equal(s[1].switches.n, 1);
 	assert_int_equal(s[1].switches.v[0].tsc, 7);
@@ -196,7 +207,7 @@ static void test_whole(void **state)
 	assert_string_equal(m[1].build_id, "");
 	assert_int_equal(d.kernel.n, 1);
 	check_streams(&d);
-	assert_int_equal(ptm_desc_check_stream(&d.streams.v[0], NULL, &err), 0);
+	assert_int_equal(check_trace(&d, &err), 0);
 	ptm_desc_fini(&d);
 }
 
@@ -235,7 +246,7 @@ static void test_names(void **state)
 	assert_int_equal(ptm_desc_probe("."), PTM_DESC_CAPTURE);
 	assert_int_equal(ptm_desc_read(&d, "capture.json", PTM_DESC_CAPTURE, NULL), 0);
 	assert_string_equal(d.streams.v[0].path, "streams/a.pt");
-	assert_int_equal(ptm_desc_check_stream(&d.streams.v[0], NULL, NULL), 0);
+	assert_int_equal(check_trace(&d, NULL), 0);
 	ptm_desc_fini(&d);
 	assert_int_equal(chdir(cwd), 0);
 	/* A directory of that name is none. */
@@ -314,6 +325,16 @@ static void test_malformed(void **state)
 		{STREAMS("{\"name\": \"a\", " CPU0
 			 ", \"file\": \"a\", \"bytes\": 0, \"xxh3_64\": 7}"),
 		 "streams[0].xxh3_64: must be a string"},
+		{STREAMS("{\"name\": \"a\", " CPU0 ", \"file\": \"a\", " DIGEST
+			 ", \"truth\": \"a\", \"truth_bytes\": 1}"),
+		 "streams[0].truth_xxh3_64: missing (must be a string)"},
+		{STREAMS("{\"name\": \"a\", " CPU0 ", \"file\": \"a\", " DIGEST
+			 ", \"truth\": \"a\", \"truth_xxh3_64\": \"0x0123456789abcdef\"}"),
+		 "streams[0].truth_bytes: missing (must be a number below 2^64, or a string of one "
+		 "(decimal, or 0x and hex))"},
+		{STREAMS("{\"name\": \"a\", " CPU0 ", \"file\": \"a\", " DIGEST
+			 ", \"truth\": \"a\", \"truth_bytes\": 1, \"truth_xxh3_64\": \"0x1\"}"),
+		 "streams[0].truth_xxh3_64: must be \"0x\" and 16 hexadecimal digits"},
 		{STREAMS("{\"name\": \"a\", " CPU0 ", \"file\": \"a\", " DIGEST
 			 ", \"switches\": \"a\"}"),
 		 "streams[0].switches: clocks.perf must be given, too"},
@@ -425,7 +446,7 @@ static void expect_other(const char *what)
 	char expect[256];
 
 	assert_int_equal(read_text(&d, "{" FORMAT ", \"streams\": [" STREAM "]}", &err), 0);
-	assert_int_equal(ptm_desc_check_stream(&d.streams.v[0], NULL, &err), -PTM_E_FORMAT);
+	assert_int_equal(check_trace(&d, &err), -PTM_E_FORMAT);
 	(void)snprintf(expect, sizeof(expect),
 		       "%s/c/streams/a.pt: the file is not what capture.json says (%s)", dir, what);
 	assert_string_equal(err.cause[0].text, expect);
@@ -440,9 +461,9 @@ static void test_digest(void **state)
 
 	(void)state;
 	assert_int_equal(read_text(&d, "{" FORMAT ", \"streams\": [" STREAM "]}", &err), 0);
-	assert_int_equal(ptm_desc_check_stream(&d.streams.v[0], NULL, &err), 0);
+	assert_int_equal(check_trace(&d, &err), 0);
 	assert_int_equal(remove(path_in("c/streams/a.pt")), 0);
-	assert_int_equal(ptm_desc_check_stream(&d.streams.v[0], NULL, &err), -PTM_E_NOINPUT);
+	assert_int_equal(check_trace(&d, &err), -PTM_E_NOINPUT);
 	ptm_desc_fini(&d);
 	write_file("c/streams/a.pt", "a");
 	expect_other("size 1, not 3");

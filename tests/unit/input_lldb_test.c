@@ -54,10 +54,10 @@ static void check_stream(const struct ptm_desc *desc, size_t i, const char *name
 	assert_string_equal(s->path, path);
 	assert_true(s->process == process);
 	assert_int_equal(process == PTM_DESC_NO_PROCESS ? s->cpu : s->tid, id);
-	assert_false(s->has_digest);
+	assert_false(s->sum.known);
 	assert_null(s->truth);
 	/* Nothing is stated, so nothing can be wrong. */
-	assert_int_equal(ptm_desc_check_stream(s, NULL, NULL), 0);
+	assert_int_equal(ptm_desc_check(s->path, &s->sum, NULL, NULL), 0);
 }
 
 static void check_map(const struct ptm_desc_map *map, const char *path, const char *name,
