@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 4096, TABLE_MIN = 256, PIECE_MAX = 1 << 20 };
+enum { PAGE = PTM_REC_PAGE, PIECE_MAX = 1 << 20 };
 
-struct ptm_code_page {
-	uint64_t address;
+struct code_page {
+	struct ptm_page page;
 	bool gone; /* a file has taken its place */
 	uint8_t bytes[PAGE];
 };
@@ -27,49 +27,14 @@ void ptm_code_fini(struct ptm_code *code)
 {
 	for (size_t i = 0; i < code->files.n; i++)
 		ptm_map_close(&code->files.v[i].map);
-	for (size_t i = 0; i < code->pages.n; i++)
-		free(code->pages.v[i]);
+	ptm_pages_fini(&code->pages);
 	free(code->files.v);
-	free(code->pages.v);
 	*code = (struct ptm_code){0};
 }
 
 static int no_memory(struct ptm_code *code)
 {
 	return PTM_FAIL(code->err, PTM_E_NOMEM, "Cannot keep the executed code: out of memory");
-}
-
-static struct ptm_code_page **place_of(struct ptm_code_page **table, size_t n, uint64_t address)
-{
-	size_t i = (address / PAGE * UINT64_C(0x9e3779b97f4a7c15) >> 32) % n;
-
-	while (table[i] != NULL && table[i]->address != address)
-		i = (i + 1) % n;
-	return &table[i];
-}
-
-static struct ptm_code_page *find_page(const struct ptm_code *code, uint64_t address)
-{
-	return code->npages == 0 ? NULL : *place_of(code->pages.v, code->pages.n, address);
-}
-
-static bool grow(struct ptm_code *code)
-{
-	size_t n = code->pages.n > 0 ? 2 * code->pages.n : TABLE_MIN;
-	struct ptm_code_page **table;
-
-	if (code->npages < code->pages.n / 2)
-		return true;
-	table = calloc(n, sizeof(struct ptm_code_page *));
-	if (table == NULL)
-		return false;
-	for (size_t i = 0; i < code->pages.n; i++)
-		if (code->pages.v[i] != NULL)
-			*place_of(table, n, code->pages.v[i]->address) = code->pages.v[i];
-	free(code->pages.v);
-	code->pages.v = table;
-	code->pages.n = code->pages.cap = n;
-	return true;
 }
 
 int ptm_code_map(struct ptm_code *code, uint64_t begin, uint64_t end, uint64_t offset,
@@ -94,9 +59,9 @@ int ptm_code_map(struct ptm_code *code, uint64_t begin, uint64_t end, uint64_t o
 		return no_memory(code);
 	}
 	/* What was there before is gone. */
-	for (uint64_t at = begin & ~(uint64_t)(PAGE - 1); code->npages > 0 && at < end;
+	for (uint64_t at = begin & ~(uint64_t)(PAGE - 1); code->pages.n > 0 && at < end;
 	     at += PAGE) {
-		struct ptm_code_page *page = find_page(code, at);
+		struct code_page *page = ptm_pages_find(&code->pages, at);
 
 		if (page != NULL)
 			page->gone = true;
@@ -119,19 +84,13 @@ static const uint8_t *in_file(const struct ptm_code *code, uint64_t address, siz
 }
 
 /* A page as the file has it, or empty; NULL when out of memory. */
-static struct ptm_code_page *begin_page(struct ptm_code *code, uint64_t base)
+static struct code_page *begin_page(struct ptm_code *code, uint64_t base)
 {
-	struct ptm_code_page *page = find_page(code, base);
+	struct code_page *page = ptm_pages_make(&code->pages, base, sizeof(*page));
 	const uint8_t *file = in_file(code, base, PAGE);
 
-	if (page == NULL) {
-		page = grow(code) ? calloc(1, sizeof(*page)) : NULL;
-		if (page == NULL)
-			return NULL;
-		page->address = base;
-		*place_of(code->pages.v, code->pages.n, base) = page;
-		code->npages++;
-	}
+	if (page == NULL)
+		return NULL;
 	page->gone = false;
 	if (file != NULL)
 		memcpy(page->bytes, file, PAGE);
@@ -144,7 +103,7 @@ static struct ptm_code_page *begin_page(struct ptm_code *code, uint64_t base)
 static int keep(struct ptm_code *code, uint64_t address, const uint8_t *bytes, size_t len)
 {
 	uint64_t base = address & ~(uint64_t)(PAGE - 1);
-	struct ptm_code_page *page = find_page(code, base);
+	struct code_page *page = ptm_pages_find(&code->pages, base);
 
 	if (page == NULL || page->gone) {
 		const uint8_t *file = in_file(code, address, len);
@@ -173,23 +132,14 @@ int ptm_code_bytes(struct ptm_code *code, uint64_t address, const uint8_t *bytes
 	return 0;
 }
 
-static int by_address(const void *a, const void *b)
-{
-	uint64_t x = (*(struct ptm_code_page *const *)a)->address;
-	uint64_t y = (*(struct ptm_code_page *const *)b)->address;
-
-	return (x > y) - (x < y);
-}
-
 /* The pages from @first on that lie in a row, up to @n, as one mapping; returns how many. */
-static int write_row(struct ptm_code *code, struct ptm_code_page *const *first, size_t n,
-		     uint8_t *buf)
+static int write_row(struct ptm_code *code, struct ptm_page *const *first, size_t n, uint8_t *buf)
 {
 	size_t i = 0;
 	int ret;
 
 	do {
-		memcpy(buf + i * PAGE, first[i]->bytes, PAGE);
+		memcpy(buf + i * PAGE, ((const struct code_page *)first[i])->bytes, PAGE);
 		i++;
 	} while (i < n && (i + 1) * PAGE <= PIECE_MAX &&
 		 first[i]->address == first[0]->address + i * PAGE);
@@ -199,16 +149,14 @@ static int write_row(struct ptm_code *code, struct ptm_code_page *const *first, 
 
 int ptm_code_write(struct ptm_code *code)
 {
-	struct ptm_code_page **sorted = calloc(code->npages + 1, sizeof(struct ptm_code_page *));
+	struct ptm_page **sorted = ptm_pages_sorted(&code->pages);
 	uint8_t *buf = malloc(PIECE_MAX);
 	size_t n = 0;
 	int ret = sorted != NULL && buf != NULL ? 0 : no_memory(code);
 
 	for (size_t i = 0; ret == 0 && i < code->pages.n; i++)
-		if (code->pages.v[i] != NULL && !code->pages.v[i]->gone)
-			sorted[n++] = code->pages.v[i];
-	if (ret == 0)
-		qsort(sorted, n, sizeof(struct ptm_code_page *), by_address);
+		if (!((const struct code_page *)sorted[i])->gone)
+			sorted[n++] = sorted[i];
 	for (size_t i = 0; ret >= 0 && i < n; i += (size_t)ret)
 		ret = write_row(code, sorted + i, n - i, buf);
 	free(sorted);

@@ -9,20 +9,18 @@
 #include "base/vec.h"
 #include "os/file.h"
 #include "record/images.h"
+#include "record/pages.h"
 
 struct ptm_code_file {
 	uint64_t begin, end, offset;
 	struct ptm_map map; /* of the copy */
 };
 
-struct ptm_code_page;
-
 struct ptm_code {
 	struct ptm_images *images; /* borrowed */
 	struct ptm_error *err;
-	PTM_VEC(struct ptm_code_file) files;   /* a later one hides an earlier one */
-	PTM_VEC(struct ptm_code_page *) pages; /* a hash table, open addressing */
-	size_t npages;
+	PTM_VEC(struct ptm_code_file) files; /* a later one hides an earlier one */
+	struct ptm_pages pages;
 };
 
 void ptm_code_init(struct ptm_code *code, struct ptm_images *images, struct ptm_error *err);

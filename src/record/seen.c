@@ -2,8 +2,8 @@
  *
  * seen.c - which bytes were executed at which address.
  *
- * A hash table of pages, each with the bytes that were executed last and a bit for each of them
- * that was.
+ * A table of pages, each with the bytes that were executed last and a bit for each of them that
+ * was.
  */
 #include "record/seen.h"
 
@@ -12,74 +12,27 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, TABLE_MIN = 256 };
+enum { PAGE = PTM_REC_PAGE };
 
-struct ptm_seen_page {
-	uint64_t address;
+struct seen_page {
+	struct ptm_page page;
 	uint8_t known[PAGE / 8];
 	uint8_t bytes[PAGE];
 };
 
 void ptm_seen_fini(struct ptm_seen *seen)
 {
-	for (size_t i = 0; i < seen->pages.n; i++)
-		free(seen->pages.v[i]);
-	free(seen->pages.v);
-	*seen = (struct ptm_seen){0};
+	ptm_pages_fini(&seen->pages);
+	*seen = (struct ptm_seen){.times = 0};
 }
 
-static struct ptm_seen_page **place_of(struct ptm_seen_page **table, size_t n, uint64_t address)
-{
-	size_t i = (address / PAGE * UINT64_C(0x9e3779b97f4a7c15) >> 32) % n;
-
-	while (table[i] != NULL && table[i]->address != address)
-		i = (i + 1) % n;
-	return &table[i];
-}
-
-static bool grow(struct ptm_seen *seen)
-{
-	size_t n = seen->pages.n > 0 ? 2 * seen->pages.n : TABLE_MIN;
-	struct ptm_seen_page **table;
-
-	if (seen->npages < seen->pages.n / 2)
-		return true;
-	table = calloc(n, sizeof(struct ptm_seen_page *));
-	if (table == NULL)
-		return false;
-	for (size_t i = 0; i < seen->pages.n; i++)
-		if (seen->pages.v[i] != NULL)
-			*place_of(table, n, seen->pages.v[i]->address) = seen->pages.v[i];
-	free(seen->pages.v);
-	seen->pages.v = table;
-	seen->pages.n = seen->pages.cap = n;
-	return true;
-}
-
-static struct ptm_seen_page *page_at(struct ptm_seen *seen, uint64_t base)
-{
-	struct ptm_seen_page **place;
-
-	if (!grow(seen))
-		return NULL;
-	place = place_of(seen->pages.v, seen->pages.n, base);
-	if (*place == NULL) {
-		*place = calloc(1, sizeof(**place));
-		if (*place == NULL)
-			return NULL;
-		(*place)->address = base;
-		seen->npages++;
-	}
-	return *place;
-}
-
-static bool is_known(const struct ptm_seen_page *page, size_t i)
+static bool is_known(const struct seen_page *page, size_t i)
 {
 	return (page->known[i / 8] >> i % 8 & 1) != 0;
 }
 
 /* The first known byte of @page from @at on that is not as in @bytes, @len of them; @len: none. */
-static size_t first_change(const struct ptm_seen_page *page, size_t at, const uint8_t *bytes,
+static size_t first_change(const struct seen_page *page, size_t at, const uint8_t *bytes,
 			   size_t len)
 {
 	size_t i = 0;
@@ -101,7 +54,7 @@ int ptm_seen_code(struct ptm_seen *seen, uint64_t address, const uint8_t *bytes,
 
 	while (len > 0) {
 		size_t at = (size_t)(address % PAGE), n = PAGE - at, change;
-		struct ptm_seen_page *page = page_at(seen, address - at);
+		struct seen_page *page = ptm_pages_make(&seen->pages, address - at, sizeof(*page));
 
 		if (page == NULL)
 			return -PTM_E_NOMEM;
@@ -120,14 +73,6 @@ int ptm_seen_code(struct ptm_seen *seen, uint64_t address, const uint8_t *bytes,
 		len -= n;
 	}
 	return 0;
-}
-
-static int by_address(const void *a, const void *b)
-{
-	uint64_t x = (*(struct ptm_seen_page *const *)a)->address;
-	uint64_t y = (*(struct ptm_seen_page *const *)b)->address;
-
-	return (x > y) - (x < y);
 }
 
 /* The mapping that shows at @address, or NULL. */
@@ -153,32 +98,27 @@ static int open_image(const struct ptm_images *images, const struct ptm_rec_map 
 	return fd;
 }
 
-static void compare_page(struct ptm_seen *seen, const struct ptm_seen_page *page,
+static void compare_page(struct ptm_seen *seen, const struct seen_page *page,
 			 const struct ptm_images *images, const struct ptm_rec_map *map, int fd)
 {
-	uint64_t offset = ptm_images_offset(images, map) + (page->address - map->begin);
+	uint64_t offset = ptm_images_offset(images, map) + (page->page.address - map->begin);
 	uint8_t bytes[PAGE];
 	ssize_t n = pread(fd, bytes, PAGE, (off_t)offset);
 	size_t len = n > 0 ? (size_t)n : 0, change = first_change(page, 0, bytes, len);
 
 	if (change < len)
-		note(seen, page->address + change);
+		note(seen, page->page.address + change);
 }
 
 int ptm_seen_compare(struct ptm_seen *seen, const struct ptm_images *images)
 {
-	struct ptm_seen_page **sorted = calloc(seen->npages + 1, sizeof(struct ptm_seen_page *));
+	struct ptm_page **sorted = ptm_pages_sorted(&seen->pages);
 	const struct ptm_rec_map *map = NULL, *before = NULL;
 	int ret = 0, fd = -1;
-	size_t n = 0;
 
 	if (sorted == NULL)
 		return PTM_FAIL(images->err, PTM_E_NOMEM, "Cannot check the images: out of memory");
-	for (size_t i = 0; i < seen->pages.n; i++)
-		if (seen->pages.v[i] != NULL)
-			sorted[n++] = seen->pages.v[i];
-	qsort(sorted, n, sizeof(struct ptm_seen_page *), by_address);
-	for (size_t i = 0; i < n && ret == 0; i++) {
+	for (size_t i = 0; i < seen->pages.n && ret == 0; i++) {
 		map = map_at(images, sorted[i]->address);
 		if (map == NULL)
 			continue;
@@ -190,7 +130,7 @@ int ptm_seen_compare(struct ptm_seen *seen, const struct ptm_images *images)
 			before = map;
 		}
 		if (ret == 0)
-			compare_page(seen, sorted[i], images, map, fd);
+			compare_page(seen, (const struct seen_page *)sorted[i], images, map, fd);
 	}
 	if (fd >= 0)
 		(void)close(fd);

@@ -6,14 +6,11 @@
 #ifndef PTM_RECORD_SEEN_H
 #define PTM_RECORD_SEEN_H
 
-#include "base/vec.h"
 #include "record/images.h"
-
-struct ptm_seen_page;
+#include "record/pages.h"
 
 struct ptm_seen {
-	PTM_VEC(struct ptm_seen_page *) pages; /* a hash table, open addressing; owned */
-	size_t npages;
+	struct ptm_pages pages;
 	uint64_t times; /* how often something else was executed, or is kept, at a known address */
 	uint64_t first; /* the first of these addresses */
 };
