@@ -99,21 +99,10 @@ static int read_cpu(struct reader *r, const struct ptm_json_at *root)
 
 static int read_perf_time(struct reader *r, const struct ptm_json_at *clocks)
 {
+	static const struct ptm_desc_time_keys keys = {"mult", "shift", "zero"};
 	struct ptm_json_at perf = ptm_json_member(clocks, "perf");
-	struct ptm_json_at mult = ptm_json_member(&perf, "mult");
-	struct ptm_desc_time *time = &r->desc->time;
-	uint64_t m, shift;
 
-	if (!ptm_json_is_there(&perf))
-		return 0;
-	PTM_TRY(ptm_json_check_object(&perf, r->err));
-	PTM_TRY(ptm_json_get_number(&mult, 1, UINT32_MAX, &m, r->err));
-	PTM_TRY(get_number(r, &perf, "shift", 63, &shift));
-	PTM_TRY(get_u64(r, &perf, "zero", &time->zero));
-	time->mult = (uint32_t)m;
-	time->shift = (uint16_t)shift;
-	time->known = true;
-	return 0;
+	return ptm_desc_get_time(&perf, &keys, &r->desc->time, r->err);
 }
 
 static int read_clocks(struct reader *r, const struct ptm_json_at *root)

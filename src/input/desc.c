@@ -74,6 +74,26 @@ int ptm_desc_get_u32(const struct ptm_json_at *at, uint32_t *v, struct ptm_error
 	return 0;
 }
 
+int ptm_desc_get_time(const struct ptm_json_at *at, const struct ptm_desc_time_keys *keys,
+		      struct ptm_desc_time *time, struct ptm_error *err)
+{
+	struct ptm_json_at mult = ptm_json_member(at, keys->mult);
+	struct ptm_json_at shift = ptm_json_member(at, keys->shift);
+	struct ptm_json_at zero = ptm_json_member(at, keys->zero);
+	uint64_t m, s;
+
+	if (!ptm_json_is_there(at))
+		return 0;
+	PTM_TRY(ptm_json_check_object(at, err));
+	PTM_TRY(ptm_json_get_number(&mult, 1, UINT32_MAX, &m, err));
+	PTM_TRY(ptm_json_get_number(&shift, 0, 63, &s, err));
+	PTM_TRY(ptm_json_get_u64(&zero, &time->zero, err));
+	time->mult = (uint32_t)m;
+	time->shift = (uint16_t)s;
+	time->known = true;
+	return 0;
+}
+
 char *ptm_desc_join(const char *dir, const char *path)
 {
 	char *joined;

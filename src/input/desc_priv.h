@@ -25,6 +25,14 @@ int ptm_desc_get_text(const struct ptm_json_at *at, const char **text, struct pt
 /* Numbers of at most 32 bits. */
 int ptm_desc_get_u32(const struct ptm_json_at *at, uint32_t *v, struct ptm_error *err);
 
+/* perf's time, an object, under the names that the format has for its three numbers; nothing
+ * happens if it is not there. */
+struct ptm_desc_time_keys {
+	const char *mult, *shift, *zero;
+};
+int ptm_desc_get_time(const struct ptm_json_at *at, const struct ptm_desc_time_keys *keys,
+		      struct ptm_desc_time *time, struct ptm_error *err);
+
 /* @path below @dir, or @path itself if it is absolute; NULL when out of memory. */
 char *ptm_desc_join(const char *dir, const char *path);
 

@@ -57,22 +57,10 @@ static int read_cpu_info(struct reader *r, const struct ptm_json_at *root)
 
 static int read_time(struct reader *r, const struct ptm_json_at *root)
 {
+	static const struct ptm_desc_time_keys keys = {"timeMult", "timeShift", "timeZero"};
 	struct ptm_json_at time = ptm_json_member(root, "tscPerfZeroConversion");
-	struct ptm_json_at mult = ptm_json_member(&time, "timeMult");
-	struct ptm_json_at shift = ptm_json_member(&time, "timeShift");
-	struct ptm_json_at zero = ptm_json_member(&time, "timeZero");
-	uint64_t m, s;
 
-	if (!ptm_json_is_there(&time))
-		return 0;
-	PTM_TRY(ptm_json_check_object(&time, r->err));
-	PTM_TRY(ptm_json_get_number(&mult, 1, UINT32_MAX, &m, r->err));
-	PTM_TRY(ptm_json_get_number(&shift, 0, 63, &s, r->err));
-	PTM_TRY(ptm_json_get_u64(&zero, &r->desc->time.zero, r->err));
-	r->desc->time.mult = (uint32_t)m;
-	r->desc->time.shift = (uint16_t)s;
-	r->desc->time.known = true;
-	return 0;
+	return ptm_desc_get_time(&time, &keys, &r->desc->time, r->err);
 }
 
 /* The UUID of a module, which is optional. */
