@@ -16,8 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CACHE_BYTES ((size_t)64 << 20) /* of decoded code, each worker */
-
 #define MEMO_BITS 13
 #define MEMO_LINE 160 /* longer lines are not kept */
 
@@ -37,7 +35,7 @@ struct list_sink {
 };
 
 struct list_worker {
-	struct ptm_blocks *blocks;
+	struct ptm_blocks *blocks; /* the first member */
 	struct memo memo[1u << MEMO_BITS];
 };
 
@@ -262,24 +260,8 @@ static int list_work(struct ptm_sink *sink, void *worker, const struct ptm_batch
 
 static void *list_worker_create(struct ptm_sink *sink, struct ptm_error *err)
 {
-	struct list_worker *worker = (struct list_worker *)calloc(1, sizeof(*worker));
-
 	(void)sink;
-	if (worker != NULL)
-		worker->blocks = ptm_blocks_create(CACHE_BYTES);
-	if (worker == NULL || worker->blocks == NULL) {
-		free(worker);
-		(void)PTM_FAIL(err, PTM_E_NOMEM, "Cannot create worker: out of memory");
-		return NULL;
-	}
-	return worker;
-}
-
-static void list_worker_destroy(struct ptm_sink *sink, void *worker)
-{
-	(void)sink;
-	ptm_blocks_destroy(((struct list_worker *)worker)->blocks);
-	free(worker);
+	return ptm_blocks_worker_create(sizeof(struct list_worker), err);
 }
 
 /* Every line of JSON says what it is, so a single stream is named, too. */
@@ -301,7 +283,7 @@ static int json_stream_begin(struct ptm_sink *sink, const char *name, struct ptm
 #define LIST_OPS(begin)                                                                            \
 	{                                                                                          \
 		.segment_size = 16u << 10, .want = PTM_WANT_STEPS,                                 \
-		.worker_create = list_worker_create, .worker_destroy = list_worker_destroy,        \
+		.worker_create = list_worker_create, .worker_destroy = ptm_blocks_worker_destroy,  \
 		.work = list_work, .streams = ptm_file_sink_streams, .stream_begin = (begin),      \
 		.deliver = ptm_listing_deliver, .stream_end = ptm_listing_stream_end,              \
 		.finish = ptm_file_sink_finish, .destroy = ptm_file_sink_destroy                   \

@@ -26,7 +26,8 @@ _Static_assert(PTM_BRANCH_NONE == (int)PTM_INSN_OTHER && PTM_BRANCH_COND == (int
 		       PTM_BRANCH_FAR_JUMP == (int)PTM_INSN_FAR_JUMP,
 	       "branches and classes of instructions have the same values");
 
-#define FRONT_BITS 12
+#define CACHE_BYTES ((size_t)64 << 20) /* of decoded code, each worker */
+#define FRONT_BITS  12
 
 /* Instructions [end of the piece before, end) of a run. */
 struct piece {
@@ -78,13 +79,13 @@ static void free_cuts(void *user)
 	free(cuts);
 }
 
-struct ptm_blocks *ptm_blocks_create(size_t cache_limit)
+static struct ptm_blocks *create(void)
 {
 	struct ptm_blocks *blocks = (struct ptm_blocks *)calloc(1, sizeof(*blocks));
 
 	if (blocks == NULL)
 		return NULL;
-	blocks->code = ptm_code_create(cache_limit, free_cuts);
+	blocks->code = ptm_code_create(CACHE_BYTES, free_cuts);
 	if (blocks->code == NULL) {
 		free(blocks);
 		return NULL;
@@ -92,12 +93,28 @@ struct ptm_blocks *ptm_blocks_create(size_t cache_limit)
 	return blocks;
 }
 
-void ptm_blocks_destroy(struct ptm_blocks *blocks)
+void *ptm_blocks_worker_create(size_t size, struct ptm_error *err)
 {
-	if (blocks == NULL)
-		return;
+	struct ptm_blocks **worker = (struct ptm_blocks **)calloc(1, size);
+
+	if (worker != NULL)
+		*worker = create();
+	if (worker == NULL || *worker == NULL) {
+		free(worker);
+		(void)PTM_FAIL(err, PTM_E_NOMEM, "Cannot create worker: out of memory");
+		return NULL;
+	}
+	return worker;
+}
+
+void ptm_blocks_worker_destroy(struct ptm_sink *sink, void *worker)
+{
+	struct ptm_blocks *blocks = *(struct ptm_blocks **)worker;
+
+	(void)sink;
 	ptm_code_destroy(blocks->code);
 	free(blocks);
+	free(worker);
 }
 
 /* Cut instruction @i, the next one, off the run. */

@@ -12,16 +12,18 @@
 
 #include "flow/step.h"
 #include "image/insn.h"
+#include "pipeline/sink.h"
 #include "ptmill/iter.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
-struct ptm_blocks;
+struct ptm_blocks; /* of one worker: keeps decoded code and its cuts */
 
-/* Keeps @cache_limit bytes of decoded code and its cuts.  NULL when out of memory. */
-struct ptm_blocks *ptm_blocks_create(size_t cache_limit);
-void ptm_blocks_destroy(struct ptm_blocks *blocks);
+/* The state of a sink's worker: @size zeroed bytes, of which the first member is a struct
+ * ptm_blocks *.  NULL and @err when out of memory. */
+void *ptm_blocks_worker_create(size_t size, struct ptm_error *err);
+void ptm_blocks_worker_destroy(struct ptm_sink *sink, void *worker);
 
 /* Where the blocks and events of a batch go, in order; false ends it. */
 struct ptm_blocks_ops {

@@ -10,6 +10,7 @@
  *
  * and `over` that no more is lent.  All is under one lock, taken twice a piece (1 MiB at most).
  */
+#include "sink/blocks.h"
 #include "sink/visit.h"
 
 #include "os/thread.h"
@@ -73,7 +74,7 @@ static const struct ptm_sink_ops iter_ops = {
 	.segment_size = PTM_VISIT_SEGMENT,
 	.want = PTM_WANT_STEPS,
 	.worker_create = ptm_visit_worker_create,
-	.worker_destroy = ptm_visit_worker_destroy,
+	.worker_destroy = ptm_blocks_worker_destroy,
 	.work = ptm_visit_work,
 	.deliver = iter_deliver,
 	.stream_end = iter_stream_end,

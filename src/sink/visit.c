@@ -10,14 +10,12 @@
 
 #include <stdlib.h>
 
-#define CACHE_BYTES ((size_t)64 << 20) /* of decoded code, each worker */
-
 #define BODY_BLOCKS 1024
 #define BODY_EVENTS 128
 
 struct visit_worker {
-	struct ptm_blocks *blocks;
-	struct ptm_lines lines; /* of the batch under way */
+	struct ptm_blocks *blocks; /* the first member */
+	struct ptm_lines lines;    /* of the batch under way */
 	struct ptm_visit_head n;
 	struct ptm_block body_blocks[BODY_BLOCKS];
 	struct ptm_event body_events[BODY_EVENTS];
@@ -31,24 +29,8 @@ struct visit_sink {
 
 void *ptm_visit_worker_create(struct ptm_sink *sink, struct ptm_error *err)
 {
-	struct visit_worker *worker = (struct visit_worker *)calloc(1, sizeof(*worker));
-
 	(void)sink;
-	if (worker != NULL)
-		worker->blocks = ptm_blocks_create(CACHE_BYTES);
-	if (worker == NULL || worker->blocks == NULL) {
-		free(worker);
-		(void)PTM_FAIL(err, PTM_E_NOMEM, "Cannot create worker: out of memory");
-		return NULL;
-	}
-	return worker;
-}
-
-void ptm_visit_worker_destroy(struct ptm_sink *sink, void *worker)
-{
-	(void)sink;
-	ptm_blocks_destroy(((struct visit_worker *)worker)->blocks);
-	free(worker);
+	return ptm_blocks_worker_create(sizeof(struct visit_worker), err);
 }
 
 static bool flush(struct visit_worker *w)
@@ -219,7 +201,7 @@ static const struct ptm_sink_ops visit_ops = {
 	.segment_size = PTM_VISIT_SEGMENT,
 	.want = PTM_WANT_STEPS,
 	.worker_create = ptm_visit_worker_create,
-	.worker_destroy = ptm_visit_worker_destroy,
+	.worker_destroy = ptm_blocks_worker_destroy,
 	.work = ptm_visit_work,
 	.stream_begin = visit_stream_begin,
 	.deliver = visit_deliver,

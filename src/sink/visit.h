@@ -14,9 +14,8 @@ struct ptm_visit_head {
 	uint64_t nblocks, nevents;
 };
 
-/* Operations of the worker's side. */
+/* Operations of the worker's side; ptm_blocks_worker_destroy() ends it. */
 void *ptm_visit_worker_create(struct ptm_sink *sink, struct ptm_error *err);
-void ptm_visit_worker_destroy(struct ptm_sink *sink, void *worker);
 int ptm_visit_work(struct ptm_sink *sink, void *worker, const struct ptm_batch *batch,
 		   struct ptm_job_out *out, struct ptm_error *err);
 
