@@ -3,6 +3,7 @@
 #
 # Recording a program, and decoding what was recorded to the same instructions.
 . "$SRC/tests/cli/lib.sh" || exit 1
+. "$SRC/tests/cli/record.sh" || exit 1
 
 shown="ptmill record -- sh"
 "$PTMILL" record --backend step -o capture --max-instructions 3000 --psb-period 0x100 -- /bin/sh -c 'echo "$0 $1"; exit 3' -o x \
@@ -51,34 +52,7 @@ truth=$(awk '$1 == "instructions" { n = $2 } $1 == "digest" { d = $2 } END { pri
 run digest capture -q --strict
 expect 0 "stream capture:tid1 $truth" ""
 
-# Asked to end, by a signal to it alone, it asks the program to, and keeps what was recorded.
-for signal in TERM:143 INT:130 HUP:129; do
-	shown="ptmill record -- sleep 600, and SIG${signal%%:*}"
-	"$PTMILL" record --backend step -o ended -- sleep 600 2>.err &
-	recorder=$!
-	until [ -e ended.tmp-$recorder/streams/tid1.pt ] || ! kill -0 $recorder 2>/dev/null; do sleep 0.1; done
-	sleep 0.3
-	kill -"${signal%%:*}" $recorder
-	wait $recorder
-	same "exit code" $? 75
-	like "standard error" "$(tail -n 2 .err)" "ptmill: signal $((${signal#*:} - 128)) ended the program: ended holds what was recorded \
-until then"$'\n'"ptmill: .* exit code ${signal#*:}: ended"
-	run digest ended -q --strict
-	same "exit code" "$code" 0
-	rm -r ended
-done
-# One that the program survives is no end.
-shown="ptmill record -- sh, which takes SIGTERM"
-"$PTMILL" record --backend step -o ended -- sh -c 'trap "exit 7" TERM; echo ready >&2; while :; do sleep 0.1; done' 2>.err &
-recorder=$!
-until grep -q ready .err || ! kill -0 $recorder 2>/dev/null; do sleep 0.1; done
-kill -TERM $recorder
-wait $recorder
-same "exit code" $? 0
-like "standard error" "$(tail -n 1 .err)" 'ptmill: .* exit code 7: ended'
-run digest ended -q --strict
-same "exit code" "$code" 0
-rm -r ended
+signals_end step
 
 run record -q --backend step -o capture -- true
 same "exit code" "$code" 64

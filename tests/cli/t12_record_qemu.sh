@@ -4,6 +4,7 @@
 # Recording under qemu-user: libipt decodes each stream to the truth, the program behaves as without us, and the
 # single-stepper sees the same instructions.
 . "$SRC/tests/cli/lib.sh" || exit 1
+. "$SRC/tests/cli/record.sh" || exit 1
 
 # What happens without QEMU is the same everywhere.
 shown="ptmill record --backend qemu, no qemu-user"
@@ -27,27 +28,6 @@ calc=$(ls "$SRC"/datasets/calc/images/*) sig=$(ls "$SRC"/datasets/sig/images/*)
 cp "$calc" calc && cp "$sig" sig && chmod +x calc sig
 printf '#!%s/free\n' "$tmp" >script && chmod +x script
 seq 20000 >numbers
-
-# truth_of CAPTURE: as `ptmill digest` prints it.
-truth_of() {
-	local file
-	for file in $(find "$1/truth" -name '*.txt' | sort -V); do
-		awk -v name="$1:$(basename "$file" .txt)" '$1 == "instructions" { n = $2 } $1 == "digest" { d = $2 }
-			END { print "stream", name, "instructions", n, "digest", d }' "$file"
-	done
-}
-
-# check CAPTURE [OPTION...]: decodes to its truth, as a whole and in small segments.
-check() {
-	local capture=$1 option truth
-	shift
-	truth=$(truth_of "$capture")
-	like "the truth" "${truth%%$'\n'*}" 'stream .*:tid1 instructions [1-9][0-9]* digest 0x[0-9a-f]{16}'
-	for option in --threads=1 --segment-size=4k; do
-		run digest -q "$option" "$@" "$capture"
-		expect 0 "$truth" ""
-	done
-}
 
 # record CAPTURE OPTIONS -- CMD...: what the program does is what it does alone.
 record() {
@@ -165,32 +145,7 @@ run record -q --backend qemu -o capture -- sh -c 'exec true'
 same "exit code" "$code" 75
 like "standard error" "$err" 'ptmill: Cannot record a program that replaces itself by exec[^'$'\n'']*'
 
-# Asked to end, by a signal to it alone, it asks the program to, and keeps what was recorded.
-for signal in TERM:143 INT:130 HUP:129; do
-	shown="ptmill record -- sleep 600, and SIG${signal%%:*}"
-	"$PTMILL" record --backend qemu -o ended -- sleep 600 2>.err &
-	recorder=$!
-	until [ -e ended.tmp-$recorder/streams/tid1.pt ] || ! kill -0 $recorder 2>/dev/null; do sleep 0.1; done
-	sleep 0.3
-	kill -"${signal%%:*}" $recorder
-	wait $recorder
-	same "exit code" $? 75
-	like "standard error" "$(tail -n 2 .err)" "ptmill: signal $((${signal#*:} - 128)) ended the program: ended holds what was recorded \
-until then"$'\n'"ptmill: .* exit code ${signal#*:}: ended"
-	check ended --strict
-	rm -r ended
-done
-# One that the program survives is no end.
-shown="ptmill record -- sh, which takes SIGTERM"
-"$PTMILL" record --backend qemu -o ended -- sh -c 'trap "exit 7" TERM; echo ready >&2; while :; do sleep 0.1; done' 2>.err &
-recorder=$!
-until grep -q ready .err || ! kill -0 $recorder 2>/dev/null; do sleep 0.1; done
-kill -TERM $recorder
-wait $recorder
-same "exit code" $? 0
-like "standard error" "$(tail -n 1 .err)" 'ptmill: .* exit code 7: ended'
-check ended --strict
-rm -r ended
+signals_end qemu
 
 # Killed, it takes the program with it and leaves its temporary directory only.
 "$PTMILL" record --backend qemu -o killed -- sleep 600 2>.err &
