@@ -10,6 +10,7 @@
 #define PTM_FLOW_ENGINE_H
 
 #include "base/error.h"
+#include "flow/counts.h"
 #include "flow/emit.h"
 #include "image/timeline.h"
 #include "ptmill/session.h"
@@ -57,6 +58,7 @@ enum {
 	PTM_WANT_TALLY = 2, /* the tally's figures on branches and packets */
 	PTM_WANT_TIME =
 		4, /* the time of events from all clocks; else that of the last TSC packet */
+	PTM_WANT_COUNTS = 8, /* what is executed how often; the options have `counts` then */
 };
 
 /* Zero: everything by default. */
@@ -65,6 +67,9 @@ struct ptm_engine_options {
 				    its own */
 	enum ptm_resync resync;
 	unsigned want; /* PTM_WANT_* */
+	/* Of this engine alone, borrowed: what it executes is counted there, also what lies behind
+	 * a resync inside a frame.  NULL unless PTM_WANT_COUNTS. */
+	struct ptm_counts *counts;
 };
 
 struct ptm_engine_ops {

@@ -770,6 +770,7 @@ static struct ptm_engine *fast_create(const struct ptm_engine_options *options,
 	}
 	ptm_turbo_init(&f->turbo);
 	ptm_walk_init(&f->walk, options->cache != NULL ? options->cache : f->own_cache);
+	f->walk.counts = options->counts;
 	return &f->base;
 }
 

@@ -51,7 +51,8 @@ struct ipt_engine {
 	const struct ptm_space *space;           /* in which the flow stands now */
 	uint8_t *copy;                           /* private copy of a frame, owned */
 	size_t copy_cap;
-	struct ptm_code *code; /* our own view of the code */
+	struct ptm_code *code;     /* our own view of the code */
+	struct ptm_counts *counts; /* borrowed; NULL: nobody counts */
 	struct known_run known[1u << KNOWN_BITS];
 	/* The run under way: instructions since the last packet, not emitted yet. */
 	uint64_t ips[RUN_MAX + 1];
@@ -71,6 +72,10 @@ struct walk {
 	bool has_ip;
 	enum ptm_mode mode; /* in which it was looked at; that of the run */
 	size_t known;       /* bytes of the frame that libipt can take, at most scan->good */
+	/* The last instruction took a packet: what comes next shows where it led.  If counted. */
+	bool branched;
+	enum ptm_insn_class branch;
+	uint64_t branch_ip, branch_next; /* its address, and that behind it */
 	/* Bytes put into the copy: `added` bytes in all before copy offset `added_end`. */
 	size_t added, added_begin;
 };
@@ -208,6 +213,46 @@ static int64_t check_run(struct walk *w)
 	return same;
 }
 
+/* For whoever counts what is executed how often. */
+static int tell(struct walk *w, enum ptm_count_kind kind, uint64_t ip, uint64_t to)
+{
+	if (w->engine->counts == NULL)
+		return 0;
+	return ptm_counts_add(w->engine->counts, w->engine->space, kind, w->mode, ip, to, 1,
+			      w->err);
+}
+
+/* @insn is the last one of the run under way. */
+static void note_branch(struct walk *w, const struct pt_insn *insn, enum ptm_insn_class klass)
+{
+	w->branched = w->engine->counts != NULL && ptm_insn_needs_packet(klass);
+	w->branch = klass;
+	w->branch_ip = insn->ip;
+	w->branch_next = insn->ip + insn->size;
+}
+
+/* The flow stands at @ip: there the last branch led.  A conditional branch to the instruction
+ * behind it can not be told from one that is not taken. */
+static int tell_branch(struct walk *w, uint64_t ip)
+{
+	if (!w->branched)
+		return 0;
+	w->branched = false;
+	return w->branch == PTM_INSN_COND
+		       ? tell(w, PTM_COUNT_COND, w->branch_ip, ip != w->branch_next)
+		       : tell(w, PTM_COUNT_TARGET, w->branch_ip, ip);
+}
+
+/* An event: one of the flow shows where it stood, or nobody knows any more. */
+static int tell_branch_at(struct walk *w, const struct ptm_event *ev)
+{
+	if (ev->kind == PTM_EV_ASYNC_BRANCH || ev->kind == PTM_EV_ASYNC_DISABLED)
+		return tell_branch(w, ev->ip);
+	if (ev->kind <= PTM_EV_DISABLED || ev->kind == PTM_EV_OVERFLOW)
+		w->branched = false;
+	return 0;
+}
+
 static int emit_flow_gap(struct walk *w, enum ptm_gap gap, size_t at)
 {
 	ptm_frame_account(w->frame, at, &w->emit->tally);
@@ -226,6 +271,8 @@ static int leave_run(struct walk *w)
 	same = check_run(w);
 	if (same < 0)
 		return (int)same;
+	if (same > 0)
+		PTM_TRY(tell(w, PTM_COUNT_RUN, w->engine->ips[0], (uint64_t)same));
 	for (int64_t i = 0; i < same; i++)
 		PTM_TRY(ptm_emit_insn(w->emit, w->engine->ips[i], w->mode,
 				      (enum ptm_insn_class)w->engine->klass[i], w->err));
@@ -258,6 +305,7 @@ static int take_events(struct walk *w)
 		if (!ptm_ipt_event(&event, &ev))
 			continue;
 		ev.offset = w->frame->offset + position(w);
+		PTM_TRY(tell_branch_at(w, &ev));
 		if (ev.kind <= PTM_EV_RESUMED && (ev.flags & PTM_EVF_HAS_TSC) != 0)
 			PTM_TRY(enter_space(w, true, ev.tsc));
 		PTM_TRY(ptm_emit_event(w->emit, &ev, w->err));
@@ -278,6 +326,8 @@ static int step(struct walk *w)
 	insn.mode = ptem_unknown;
 	w->status = pt_insn_next(w->decoder, &insn, sizeof(insn));
 	mode = insn_mode(insn.mode);
+	if (insn.ip != 0)
+		PTM_TRY(tell_branch(w, insn.ip));
 	if (mode != w->mode) {
 		left = leave_run(w);
 		if (left != 0)
@@ -290,6 +340,7 @@ static int step(struct walk *w)
 		return 0;
 	w->engine->ips[w->n] = insn.ip;
 	w->engine->klass[w->n] = (uint8_t)insn_class(&insn);
+	note_branch(w, &insn, insn_class(&insn));
 	return ptm_insn_needs_packet(w->engine->klass[w->n++]) ? leave_run(w) : 0;
 }
 
@@ -328,6 +379,8 @@ static int walk_seam(struct walk *w)
 
 		insn.ip = 0;
 		w->status = pt_insn_next(w->decoder, &insn, sizeof(insn));
+		if (insn.ip != 0)
+			PTM_TRY(tell_branch(w, insn.ip));
 		if (insn.ip == next->ip)
 			return leave_run(w);
 		gap.ip = insn.ip;
@@ -364,6 +417,14 @@ static int end_frame(struct walk *w, const struct ptm_frame_scan *scan, bool off
 	const bool whole = scan->status == PTM_LEX_END && w->known == scan->good;
 	int left = leave_run(w);
 
+	/* The decoder is done: what it sees next only tells where it stands. */
+	if (left == 0 && w->branched && !off && !(whole && w->frame->next != NULL)) {
+		struct pt_insn insn = {.ip = 0};
+
+		(void)pt_insn_next(w->decoder, &insn, sizeof(insn));
+		if (insn.ip != 0)
+			PTM_TRY(tell_branch(w, insn.ip));
+	}
 	if (left == 0 && !off && whole && w->frame->next != NULL && w->frame->next->on)
 		left = walk_seam(w);
 	return left != 0 ? left : finish_frame(w, scan);
@@ -653,12 +714,13 @@ static struct ptm_engine *ipt_create(const struct ptm_engine_options *options,
 {
 	struct ipt_engine *e = (struct ipt_engine *)calloc(1, sizeof(*e));
 
-	(void)options; /* it keeps code in libipt's images, and goes on at PSBs only */
+	/* It keeps code in libipt's images, and goes on at PSBs only. */
 	if (e == NULL) {
 		(void)PTM_FAIL(err, PTM_E_NOMEM, "Cannot create the engine");
 		return NULL;
 	}
 	e->base.ops = &ptm_engine_ipt;
+	e->counts = options->counts;
 	e->code = ptm_code_create(CODE_BYTES, NULL);
 	if (e->code == NULL) {
 		(void)PTM_FAIL(err, PTM_E_NOMEM, "Cannot create the engine");

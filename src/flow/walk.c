@@ -265,6 +265,14 @@ static void count_branch(struct ptm_tally *tally, const struct ptm_node *node)
 	tally->far += node->klass >= PTM_INSN_FAR_CALL && node->klass <= PTM_INSN_FAR_JUMP;
 }
 
+/* For whoever counts what is executed how often. */
+static int tell(struct ptm_walk *w, enum ptm_count_kind kind, uint64_t ip, uint64_t to)
+{
+	if (w->counts == NULL)
+		return 0;
+	return ptm_counts_add(w->counts, w->space, kind, w->mode, ip, to, 1, w->err);
+}
+
 /* Count the whole node `at`, and do its pushes.  `at` stays for the caller to move. */
 static int leave(struct ptm_walk *w)
 {
@@ -273,6 +281,8 @@ static int leave(struct ptm_walk *w)
 
 	count_branch(&w->emit->tally, node);
 	w->emit->tally.guessed += node->guessed;
+	if (node->n > 0)
+		PTM_TRY(tell(w, PTM_COUNT_RUN, node->ip, node->n));
 	PTM_TRY(ptm_emit_run(w->emit, node->ip, node->n, (enum ptm_mode)node->mode, &digest,
 			     node->klass < PTM_NODE_MORE, w->err));
 	for (uint64_t turns = w->turns - 1; turns != w->turns;) {
@@ -290,6 +300,8 @@ static int leave_prefix(struct ptm_walk *w, const struct ptm_prefix *prefix)
 {
 	uint32_t id;
 
+	if (prefix->digest.n > 0)
+		PTM_TRY(tell(w, PTM_COUNT_RUN, node_at(w, w->at)->ip, prefix->digest.n));
 	PTM_TRY(ptm_emit_run(w->emit, node_at(w, w->at)->ip, (uint32_t)prefix->digest.n, w->mode,
 			     &prefix->digest, false, w->err));
 	w->emit->tally.call += prefix->calls;
@@ -408,10 +420,13 @@ static int go_back(struct ptm_walk *w, uint32_t id)
 /* A compressed return. */
 static int go_return(struct ptm_walk *w, bool bit)
 {
+	const uint64_t ip = ptm_node_last(node_at(w, w->at));
+
 	if (!bit || w->depth + node_at(w, w->at)->npush == 0)
 		return ptm_walk_lose(w, PTM_GAP_RETCOMP);
 	PTM_TRY(leave(w));
-	return go_back(w, pop(w));
+	PTM_TRY(go_back(w, pop(w)));
+	return tell(w, PTM_COUNT_TARGET, ip, node_at(w, w->at)->ip);
 }
 
 int ptm_walk_bits(struct ptm_walk *w)
@@ -425,6 +440,7 @@ int ptm_walk_bits(struct ptm_walk *w)
 			return status;
 		klass = node_at(w, w->at)->klass;
 		if (klass == PTM_INSN_COND) {
+			PTM_TRY(tell(w, PTM_COUNT_COND, ptm_node_last(node_at(w, w->at)), bit));
 			PTM_TRY(leave(w));
 			PTM_TRY(follow(w, bit));
 		} else if (klass == PTM_INSN_RET) {
@@ -467,6 +483,7 @@ int ptm_walk_tip(struct ptm_walk *w, uint64_t ip)
 		return status;
 	if (node_at(w, w->at)->klass == PTM_INSN_COND)
 		return ptm_walk_lose(w, PTM_GAP_MISMATCH);
+	PTM_TRY(tell(w, PTM_COUNT_TARGET, ptm_node_last(node_at(w, w->at)), ip));
 	PTM_TRY(ptm_walk_end(w, &klass, &next));
 	return ptm_walk_goto(w, ip);
 }

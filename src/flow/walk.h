@@ -15,6 +15,7 @@
 #define PTM_FLOW_WALK_H
 
 #include "flow/cache.h"
+#include "flow/counts.h"
 #include "flow/emit.h"
 
 #define PTM_LOST 1
@@ -44,6 +45,7 @@ struct ptm_walk {
 	int index; /* of the space in the generation */
 	struct ptm_emit *emit;
 	struct ptm_error *err;
+	struct ptm_counts *counts; /* borrowed, set by the owner; NULL: nobody counts */
 
 	bool on;            /* packets are enabled and the flow stands at `at` */
 	enum ptm_mode mode; /* of the code there */

@@ -30,6 +30,8 @@ static struct ptm_space *new_space(struct ptm_session *session, uint32_t pid)
 
 static int add_map(struct ptm_space *space, const struct ptm_desc_map *map, struct ptm_error *err)
 {
+	if (map->name[0] != '\0')
+		PTM_TRY(ptm_space_name(space, map->path, map->name, err));
 	if (map->whole_elf)
 		return ptm_space_add_module(space, map->path, map->address, map->build_id, err);
 	return ptm_space_add_file(space, map->path, map->address, map->size, map->file_offset,

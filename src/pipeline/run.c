@@ -49,6 +49,7 @@ struct worker {
 	struct ptm_engine *engine;
 	void *sink_state;
 	struct ptm_emit *emit;
+	struct ptm_counts *counts; /* owned; summed after the worker is joined; NULL: not wanted */
 	struct ptm_segbuf buf;
 	struct ptm_job job;
 	struct ptm_job_out *out;
@@ -136,10 +137,16 @@ static int worker_start(struct worker *w, struct ptm_error *err)
 	w->emit = (struct ptm_emit *)malloc(sizeof(*w->emit));
 	if (w->emit == NULL)
 		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
+	if ((sink->ops->want & PTM_WANT_COUNTS) != 0) {
+		w->counts = ptm_counts_create();
+		if (w->counts == NULL)
+			return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
+	}
 	if (sink->ops->raw == NULL) {
 		const struct ptm_engine_options options = {.cache = w->run->cache,
 							   .resync = session->config.resync,
-							   .want = sink->ops->want};
+							   .want = sink->ops->want,
+							   .counts = w->counts};
 
 		w->engine = ptm_engine_of(session->config.engine)->create(&options, err);
 		if (w->engine == NULL)
@@ -309,6 +316,20 @@ static int deliver(struct run *run, struct ptm_error *err)
 			return status;
 		tick(run);
 	}
+}
+
+/* What each of @n workers counted, summed in the first one's table. */
+static int sum_counts(struct run *run, struct worker *workers, unsigned n, struct ptm_error *err)
+{
+	const struct ptm_sink_ops *ops = run->sink->ops;
+	int status = 0;
+
+	for (unsigned i = 1; i < n && status >= 0; i++)
+		if (workers[i].counts != NULL)
+			status = ptm_counts_sum(workers[0].counts, workers[i].counts, err);
+	if (status >= 0 && ops->counted != NULL)
+		status = ops->counted(run->sink, workers[0].counts, err);
+	return status;
 }
 
 static void set_ring(struct ptm_session *session, struct ptm_ring *ring)
@@ -525,7 +546,11 @@ int ptm_session_run(struct ptm_session *session, struct ptm_sink *sink,
 	if (status >= 0)
 		status = run_workers(&run, workers, n, err);
 	if (status >= 0)
+		status = sum_counts(&run, workers, n, err);
+	if (status >= 0)
 		warn_after(&run);
+	for (unsigned i = 0; workers != NULL && i < n; i++)
+		ptm_counts_destroy(workers[i].counts);
 	close_shared(&run);
 	free(workers);
 	stats->pinned = atomic_load_explicit(&run.pinned, memory_order_relaxed);

@@ -75,6 +75,10 @@ struct ptm_sink_ops {
 			   struct ptm_error *err);
 	int (*stream_end)(struct ptm_sink *sink, const char *name, struct ptm_error *err);
 
+	/* With PTM_WANT_COUNTS: what was executed how often in all streams; behind the last of
+	 * them, in the caller's thread.  Borrowed, with its spaces, during the call. */
+	int (*counted)(struct ptm_sink *sink, struct ptm_counts *counts, struct ptm_error *err);
+
 	int (*finish)(struct ptm_sink *sink, struct ptm_error *err);
 	void (*destroy)(struct ptm_sink *sink);
 };
