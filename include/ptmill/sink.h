@@ -50,6 +50,11 @@ PTM_API struct ptm_sink *ptm_sink_stat_create(bool json, const char *path, struc
  * Does nothing to other sinks. */
 PTM_API void ptm_sink_stat_run(struct ptm_sink *sink, const struct ptm_run_stats *stats);
 
+/* Have a report of ptm_sink_stat_create() list what was executed most: the @max hottest functions,
+ * blocks, branches, with names and lines of source as far as the images tell.  To be called before
+ * the run, which counts then.  Does nothing to other sinks. */
+PTM_API void ptm_sink_stat_hot(struct ptm_sink *sink, size_t max);
+
 /* Packets, one a line: offset, name, payload.  Nothing is decoded. */
 PTM_API struct ptm_sink *ptm_sink_dump_create(const char *path, struct ptm_error *err);
 

@@ -4,25 +4,32 @@
  */
 #include "run.h"
 
-enum { KEY_JSON = CLI_KEY_OWN };
+enum { KEY_JSON = CLI_KEY_OWN, KEY_HOT };
+
+#define HOT_MAX 100000u
 
 struct stat_cmd {
 	struct cli_opts opts;
 	bool json;
+	uint64_t hot; /* 0: not asked for */
 };
 
-static const struct argp_option options[] = {{"json", KEY_JSON, NULL, 0, "Print JSON", 0}, {0}};
+static const struct argp_option options[] = {
+	{"json", KEY_JSON, NULL, 0, "Print JSON", 0},
+	{"hot", KEY_HOT, "N", 0,
+	 "Also the N hottest functions, blocks and branches, with symbols and lines", 0},
+	{0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state, void *input)
 {
 	struct stat_cmd *cmd = input;
 
-	(void)arg;
-	(void)state;
 	switch (key) {
 	case KEY_JSON:
 		cmd->json = true;
 		return 0;
+	case KEY_HOT:
+		return cli_opt_number(state, "--hot", arg, 1, HOT_MAX, &cmd->hot);
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -32,9 +39,12 @@ static struct ptm_sink *make_sink(void *arg, const struct ptm_session *session,
 				  struct ptm_error *err)
 {
 	const struct stat_cmd *cmd = arg;
+	struct ptm_sink *sink = ptm_sink_stat_create(cmd->json, cmd->opts.output, err);
 
 	(void)session;
-	return ptm_sink_stat_create(cmd->json, cmd->opts.output, err);
+	if (sink != NULL)
+		ptm_sink_stat_hot(sink, cmd->hot);
+	return sink;
 }
 
 static int tell_run(void *arg, struct ptm_sink *sink, const struct ptm_run_stats *stats)

@@ -17,6 +17,7 @@ struct stat_sink {
 	bool json;
 	bool has_run;
 	struct ptm_run_stats run;
+	struct ptm_hot hot; /* hot.max 0: nobody asked */
 	PTM_VEC(struct ptm_stat_stream) streams;
 };
 
@@ -47,6 +48,11 @@ static int stat_segment_end(struct ptm_sink *sink, const struct ptm_segment_end 
 	return 0;
 }
 
+static int stat_counted(struct ptm_sink *sink, struct ptm_counts *counts, struct ptm_error *err)
+{
+	return ptm_hot_make(&((struct stat_sink *)sink)->hot, counts, err);
+}
+
 static int stat_finish(struct ptm_sink *sink, struct ptm_error *err)
 {
 	struct stat_sink *ss = (struct stat_sink *)sink;
@@ -54,7 +60,8 @@ static int stat_finish(struct ptm_sink *sink, struct ptm_error *err)
 	struct ptm_stat stat = {.streams = ss->streams.v,
 				.nstreams = ss->streams.n,
 				.total = ss->streams.n > 1 ? &total : NULL,
-				.run = ss->has_run ? &ss->run : NULL};
+				.run = ss->has_run ? &ss->run : NULL,
+				.hot = ss->hot.max > 0 ? &ss->hot : NULL};
 
 	if (ss->file.out == NULL)
 		return ptm_file_sink_finish(sink, err);
@@ -76,6 +83,7 @@ static void stat_destroy(struct ptm_sink *sink)
 	for (size_t i = 0; i < ss->streams.n; i++)
 		free(ss->streams.v[i].name);
 	free(ss->streams.v);
+	ptm_hot_fini(&ss->hot);
 	ptm_file_sink_destroy(sink);
 }
 
@@ -83,6 +91,16 @@ static const struct ptm_sink_ops stat_ops = {
 	.want = PTM_WANT_TALLY,
 	.stream_begin = stat_stream_begin,
 	.segment_end = stat_segment_end,
+	.finish = stat_finish,
+	.destroy = stat_destroy,
+};
+
+/* The same, of a report that lists what was executed most. */
+static const struct ptm_sink_ops hot_ops = {
+	.want = PTM_WANT_TALLY | PTM_WANT_COUNTS,
+	.stream_begin = stat_stream_begin,
+	.segment_end = stat_segment_end,
+	.counted = stat_counted,
 	.finish = stat_finish,
 	.destroy = stat_destroy,
 };
@@ -102,8 +120,16 @@ void ptm_sink_stat_run(struct ptm_sink *sink, const struct ptm_run_stats *stats)
 {
 	struct stat_sink *ss = (struct stat_sink *)sink;
 
-	if (sink->ops != &stat_ops)
+	if (sink->ops != &stat_ops && sink->ops != &hot_ops)
 		return;
 	ss->run = *stats;
 	ss->has_run = true;
+}
+
+void ptm_sink_stat_hot(struct ptm_sink *sink, size_t max)
+{
+	if (sink->ops != &stat_ops || max == 0)
+		return;
+	((struct stat_sink *)sink)->hot.max = max;
+	sink->ops = &hot_ops;
 }

@@ -8,6 +8,7 @@
 #include "os/file.h"
 #include "pipeline/sink.h"
 #include "ptmill/session.h"
+#include "sink/hot.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,6 +28,7 @@ struct ptm_stat {
 	size_t nstreams;
 	const struct ptm_stat_stream *total; /* NULL: a single stream */
 	const struct ptm_run_stats *run;     /* NULL: not told */
+	const struct ptm_hot *hot;           /* NULL: not asked for */
 };
 
 int ptm_stat_print_table(const struct ptm_stat *stat, struct ptm_out *out, struct ptm_error *err);

@@ -187,6 +187,8 @@ int ptm_stat_print_json(const struct ptm_stat *stat, struct ptm_out *out, struct
 	ptm_json_set(root, "streams", streams);
 	if (stat->total != NULL)
 		ptm_json_set(root, "total", json_stream(stat->total));
+	if (stat->hot != NULL)
+		ptm_json_set(root, "hot", ptm_hot_json(stat->hot));
 	if (stat->run != NULL)
 		ptm_json_set(root, "run", json_run(stat->run));
 	status = ptm_json_write(root, out, err);
@@ -300,5 +302,7 @@ int ptm_stat_print_table(const struct ptm_stat *stat, struct ptm_out *out, struc
 {
 	for (size_t i = 0; i < stat->nstreams; i++)
 		PTM_TRY(put_stream(&stat->streams[i], out, err));
-	return stat->total != NULL ? put_stream(stat->total, out, err) : 0;
+	if (stat->total != NULL)
+		PTM_TRY(put_stream(stat->total, out, err));
+	return stat->hot != NULL ? ptm_hot_print_table(stat->hot, out, err) : 0;
 }
