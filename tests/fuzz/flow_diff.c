@@ -453,6 +453,26 @@ static bool stands_at(const struct token *t, uint64_t ip)
 	       address_of(t) == ip;
 }
 
+/* The other did what the stack of the SDM says, where libipt has @a. */
+static bool is_other_return(const struct model *m, const struct token *a, const struct token *b,
+			    const struct token *behind)
+{
+	if (is_return(m, a) && m->n == 0 && is_gap(b) && b->ev->arg == PTM_GAP_RETCOMP)
+		return true;
+	if (is_gap(a) && is_return(m, b) && m->n > 0 && behind->there && behind->ev == NULL &&
+	    behind->ip == m->ip[m->top])
+		return true;
+	if (!m->returns || m->empty)
+		return false;
+	if (!b->there)
+		return is_gap(a) && a->ev->arg == PTM_GAP_SEAM && a->ev->to == m->target;
+	/* Of a gap at the seam the address is the one at which the run ends. */
+	if (is_gap(b) && b->ev->arg == PTM_GAP_SEAM)
+		return !stands_at(a, m->target) && comes_to(m, m->target, b->ev->ip, 0);
+	return address_of(b) == m->target ||
+	       (address_of(b) == 0 && behind->there && address_of(behind) == m->target);
+}
+
 /* Tracing ended on the way there. */
 static bool ends_towards(const struct token *t, uint64_t ip)
 {
@@ -470,8 +490,6 @@ static bool is_placeless(const struct token *t)
 static enum flow_reason explain(const struct model *m, const struct token *a, const struct token *b,
 				const struct token *behind, const struct token *stop)
 {
-	const bool ret = m->returns;
-
 	if (is_gap(a) && is_gap(b))
 		return FLOW_BOTH_STOP;
 	if (a->there && a->ev == NULL && is_gap(b) && b->ev->arg == PTM_GAP_SEAM && is_gap(stop) &&
@@ -480,17 +498,7 @@ static enum flow_reason explain(const struct model *m, const struct token *a, co
 		return FLOW_SEAM;
 	if (is_gap(a) && a->ev->arg == PTM_GAP_UNSUPPORTED)
 		return FLOW_UNSUPPORTED;
-	if (is_return(m, a) && m->n == 0 && is_gap(b) && b->ev->arg == PTM_GAP_RETCOMP)
-		return FLOW_RETURN;
-	if (is_gap(a) && is_return(m, b) && m->n > 0 && behind->there && behind->ev == NULL &&
-	    behind->ip == m->ip[m->top])
-		return FLOW_RETURN;
-	if (ret && !m->empty && b->there &&
-	    (address_of(b) == m->target ||
-	     (address_of(b) == 0 && behind->there && address_of(behind) == m->target)))
-		return FLOW_RETURN;
-	if (ret && !m->empty && !b->there && is_gap(a) && a->ev->arg == PTM_GAP_SEAM &&
-	    a->ev->to == m->target)
+	if (is_other_return(m, a, b, behind))
 		return FLOW_RETURN;
 	if (m->last != NULL && m->last->op == FLOW_MOV_CR3 && is_event(a, PTM_EV_DISABLED))
 		return FLOW_CR3_PGD;
