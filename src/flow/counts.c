@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FRONT_BITS 13
+#define FRONT_BITS 17
 #define LOG_MIN    (1u << 15) /* entries */
 
 struct ptm_counts {

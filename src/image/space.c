@@ -76,6 +76,7 @@ static void free_image(void *node)
 	(void)pthread_mutex_destroy(&image->lock);
 	ptm_cells_destroy(image->cells, image->map.len);
 	ptm_map_close(&image->map);
+	free(image->path);
 	free(image);
 }
 
@@ -191,9 +192,13 @@ static int open_image(struct ptm_space *space, const char *path, struct ptm_imag
 		*out = *(struct ptm_image **)node;
 		return 0;
 	}
-	rc = ptm_map_open(&image->map, path, err);
+	image->path = strdup(path);
+	rc = image->path != NULL
+		     ? ptm_map_open(&image->map, path, err)
+		     : PTM_FAIL(err, PTM_E_NOMEM, "Out of memory for an image: path=\"%s\"", path);
 	if (rc < 0) {
 		(void)tdelete(image, &space->set->images, by_file);
+		free(image->path);
 		free(image);
 		return rc;
 	}

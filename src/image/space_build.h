@@ -20,6 +20,7 @@ extern pthread_mutex_t ptm_elf_lock;
 struct ptm_image {
 	dev_t dev;
 	ino_t ino;
+	char *path; /* by which it was opened */
 	struct ptm_map map;
 	_Atomic uint8_t *cells; /* of its code (image/code_map.h), one a byte; NULL: none */
 	char build_id[2 * PTM_BUILD_ID_MAX + 1]; /* hex, "" if none */

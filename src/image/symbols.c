@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * symbols.c - symbols by libelf, lines by libdw, both over mapped files.
+ * symbols.c - symbols by libelf, over mapped files; lines by libdw, from the same files.
  *
  * Of each image: its PT_LOAD segments, which turn offsets in the file into the addresses that
  * symbols and DWARF speak of; an array of functions by begin, of which each knows the one it lies
@@ -12,11 +12,14 @@
 #include "image/space_build.h"
 
 #include <elfutils/libdw.h>
+#include <fcntl.h>
 #include <gelf.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define UNITS_MAX (1u << 20) /* ranges: one may be named by any number of units */
 #define DEBUG_DIR "/usr/lib/debug/.build-id"
@@ -37,12 +40,18 @@ struct unit {
 	Dwarf_Off die;
 };
 
+/* A file that is read, not mapped: libdw changes section headers in memory where it decompresses.
+ */
+struct file {
+	int fd;
+	Elf *elf; /* NULL: there is none */
+};
+
 /* What is known of an image. */
 struct facts {
 	const struct ptm_image *image;
-	Elf *elf;             /* NULL: not ELF */
-	struct ptm_map debug; /* the file of debug information; no data: there is none */
-	Elf *debug_elf;
+	Elf *elf;                 /* over the mapped file; NULL: not ELF */
+	struct file whole, debug; /* the same file again; that of debug information */
 	PTM_VEC(struct segment) segments;
 	PTM_VEC(struct function) functions;
 	size_t last; /* function found last */
@@ -61,6 +70,14 @@ struct ptm_symbols *ptm_symbols_create(void)
 	return (struct ptm_symbols *)calloc(1, sizeof(struct ptm_symbols));
 }
 
+static void close_file(struct file *file)
+{
+	if (file->elf == NULL)
+		return;
+	(void)elf_end(file->elf);
+	(void)close(file->fd);
+}
+
 static void free_facts(void *node)
 {
 	struct facts *facts = (struct facts *)node;
@@ -68,12 +85,11 @@ static void free_facts(void *node)
 	(void)pthread_mutex_lock(&ptm_elf_lock);
 	if (facts->dwarf != NULL)
 		(void)dwarf_end(facts->dwarf);
-	if (facts->debug_elf != NULL)
-		(void)elf_end(facts->debug_elf);
+	close_file(&facts->debug);
+	close_file(&facts->whole);
 	if (facts->elf != NULL)
 		(void)elf_end(facts->elf);
 	(void)pthread_mutex_unlock(&ptm_elf_lock);
-	ptm_map_close(&facts->debug);
 	free(facts->segments.v);
 	free(facts->functions.v);
 	free(facts->units.v);
@@ -241,6 +257,34 @@ static void order_functions(struct facts *facts)
 	}
 }
 
+static void open_file(struct file *file, const char *path)
+{
+	file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (file->fd < 0)
+		return;
+	file->elf = elf_begin(file->fd, ELF_C_READ, NULL);
+	if (file->elf != NULL && elf_kind(file->elf) != ELF_K_ELF) {
+		(void)elf_end(file->elf);
+		file->elf = NULL;
+	}
+	if (file->elf == NULL)
+		(void)close(file->fd);
+}
+
+/* The image as a file, if it still is that one. */
+static void open_whole(struct facts *facts)
+{
+	const struct ptm_image *image = facts->image;
+	struct stat st;
+
+	open_file(&facts->whole, image->path);
+	if (facts->whole.elf != NULL && (fstat(facts->whole.fd, &st) < 0 ||
+					 st.st_dev != image->dev || st.st_ino != image->ino)) {
+		close_file(&facts->whole);
+		facts->whole.elf = NULL;
+	}
+}
+
 /* The file of debug information of a stripped image. */
 static void open_debug(struct facts *facts)
 {
@@ -250,10 +294,7 @@ static void open_debug(struct facts *facts)
 	if (strlen(id) < 3)
 		return;
 	(void)snprintf(path, sizeof(path), DEBUG_DIR "/%.2s/%s.debug", id, id + 2);
-	if (ptm_map_open(&facts->debug, path, NULL) < 0)
-		facts->debug = (struct ptm_map){.data = NULL};
-	else
-		facts->debug_elf = elf_of(&facts->debug);
+	open_file(&facts->debug, path);
 }
 
 static bool read_image(struct facts *facts)
@@ -268,8 +309,8 @@ static bool read_image(struct facts *facts)
 	if (find_section(facts->elf, SHT_SYMTAB, &header) != NULL)
 		return read_symbols(facts, facts->elf, SHT_SYMTAB);
 	open_debug(facts);
-	if (facts->debug_elf != NULL && find_section(facts->debug_elf, SHT_SYMTAB, &header) != NULL)
-		return read_symbols(facts, facts->debug_elf, SHT_SYMTAB);
+	if (facts->debug.elf != NULL && find_section(facts->debug.elf, SHT_SYMTAB, &header) != NULL)
+		return read_symbols(facts, facts->debug.elf, SHT_SYMTAB);
 	return read_symbols(facts, facts->elf, SHT_DYNSYM);
 }
 
@@ -370,13 +411,14 @@ static int by_unit(const void *a, const void *b)
 /* The ranges of all units. */
 static bool read_units(struct facts *facts)
 {
-	Elf *elf = facts->elf;
 	Dwarf_CU *cu = NULL;
 	Dwarf_Die die;
 
-	facts->dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
-	if (facts->dwarf == NULL && facts->debug_elf != NULL)
-		facts->dwarf = dwarf_begin_elf(facts->debug_elf, DWARF_C_READ, NULL);
+	open_whole(facts);
+	if (facts->whole.elf != NULL)
+		facts->dwarf = dwarf_begin_elf(facts->whole.elf, DWARF_C_READ, NULL);
+	if (facts->dwarf == NULL && facts->debug.elf != NULL)
+		facts->dwarf = dwarf_begin_elf(facts->debug.elf, DWARF_C_READ, NULL);
 	if (facts->dwarf == NULL)
 		return true;
 	while (dwarf_get_units(facts->dwarf, cu, &cu, NULL, NULL, &die, NULL) == 0) {

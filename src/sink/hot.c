@@ -19,6 +19,7 @@
 /* A candidate for a list. */
 struct entry {
 	uint64_t heat, spot, times, insns, count;
+	uint64_t inside;   /* function: spot of its first instruction that was executed */
 	size_t way, nways; /* of the array of ways */
 	bool unmapped;     /* `spot` is an address */
 };
@@ -31,6 +32,7 @@ struct list {
 /* A function while its instructions are added up. */
 struct function {
 	uint64_t spot; /* of its begin; of the image's begin if no symbol tells */
+	uint64_t inside;
 	uint64_t insns, entries;
 	bool named;
 };
@@ -126,6 +128,17 @@ static int by_function(const void *a, const void *b)
 	return x->spot == y->spot ? 0 : x->spot < y->spot ? -1 : 1;
 }
 
+/* Parts of one function: the first one that was executed comes first. */
+static int by_part(const void *a, const void *b)
+{
+	const struct function *x = (const struct function *)a, *y = (const struct function *)b;
+	const int order = by_function(a, b);
+
+	if (order != 0)
+		return order;
+	return x->inside == y->inside ? 0 : x->inside < y->inside ? -1 : 1;
+}
+
 /* Add an instruction to the function that it lies in. */
 static int add_to_function(struct making *m, const struct ptm_hot_insn *insn)
 {
@@ -142,6 +155,7 @@ static int add_to_function(struct making *m, const struct ptm_hot_insn *insn)
 	if (key.named)
 		key.spot = PTM_SPOT(image, symbol.begin);
 	if (f == NULL || by_function(f, &key) != 0) {
+		key.inside = insn->spot;
 		if (!ptm_vec_push(&m->functions, key))
 			return no_memory(m->err);
 		f = &m->functions.v[m->functions.n - 1];
@@ -161,9 +175,10 @@ static int list_functions(struct making *m, struct list *list)
 		PTM_TRY(add_to_function(m, &m->code.insns.v[i]));
 	v = m->functions.v;
 	if (m->functions.n > 0)
-		qsort(v, m->functions.n, sizeof(*v), by_function);
+		qsort(v, m->functions.n, sizeof(*v), by_part);
 	for (size_t i = 0; i < m->functions.n; i++) {
-		struct entry entry = {.spot = v[i].spot, .count = v[i].named};
+		struct entry entry = {
+			.spot = v[i].spot, .inside = v[i].inside, .count = v[i].named};
 
 		/* One function may lie inside another. */
 		for (;; i++) {
@@ -220,6 +235,7 @@ static char *copy(const char *text, bool *ok)
 static int describe(struct making *m, const struct entry *entry, struct ptm_hot_place *place)
 {
 	const struct ptm_hot_image *image;
+	uint64_t spot = entry->spot;
 	struct ptm_symbol symbol;
 	const char *file;
 	bool ok = true;
@@ -229,9 +245,14 @@ static int describe(struct making *m, const struct entry *entry, struct ptm_hot_
 		place->address = entry->spot;
 		return 0;
 	}
-	image = &m->code.images.v[PTM_SPOT_IMAGE(entry->spot)];
-	place->address = ptm_hot_code_address(&m->code, entry->spot);
-	place->offset = PTM_SPOT_OFFSET(entry->spot);
+	image = &m->code.images.v[PTM_SPOT_IMAGE(spot)];
+	place->address = ptm_hot_code_address(&m->code, spot);
+	if (place->address == UINT64_MAX) {
+		/* A function whose begin is not mapped. */
+		spot = entry->inside;
+		place->address = ptm_hot_code_address(&m->code, spot);
+	}
+	place->offset = PTM_SPOT_OFFSET(spot);
 	place->module = copy(image->name, &ok);
 	found = ptm_symbols_find(m->symbols, image->image, place->offset, &symbol, m->err);
 	if (found < 0)

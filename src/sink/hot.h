@@ -35,8 +35,9 @@ struct ptm_hot_target {
 
 /* A function, a block, a conditional branch or one that has targets. */
 struct ptm_hot_row {
-	struct ptm_hot_place place; /* of the function without an offset, and without a name if it
-				       stands for all of a file that no symbol tells */
+	struct ptm_hot_place place; /* of a function: its begin, or its first instruction that was
+				       executed if that is not mapped; without a name for all of a
+				       file that no symbol tells */
 	uint64_t times; /* executions; of a function: of its first instruction; of branches: those
 			   of which it is known where they led */
 	uint64_t insns; /* instructions executed, of functions and blocks */

@@ -50,7 +50,7 @@ hot --hot 3 noimage
 same "its functions" "$(sed -n 3p <<<"$out")" "hottest blocks"
 
 cc=${CC:-cc}
-command -v nm >/dev/null && command -v addr2line >/dev/null || { echo "skipped: no nm, or no addr2line"; finish; }
+command -v nm >/dev/null || { echo "skipped: symbols and lines: binutils are not here"; finish; }
 "$cc" -g -O1 -static -nostdlib -fno-pie -no-pie -fcf-protection=none -fno-stack-protector -fno-builtin -o hot \
 	"$SRC/tests/cli/hot.c" || exit 1
 run record -q --backend step -o capture -- ./hot
@@ -90,6 +90,16 @@ like "the call" "$out" '.*
 .*'
 like "the loop" "$out" '.*
  +700 +(693 +7  99\.00|7 +693   1\.00)%  [0-9a-f]{16}  often\+.*'
+
+# Compressed debug information says the same.
+listed=$out
+cp -r capture packed
+for image in packed/images/*; do
+	objcopy --compress-debug-sections "$image" || exit 1
+done
+readelf -t packed/images/* | grep -q COMPRESSED || fail "nothing is compressed"
+hot --hot 1000 packed
+same "with compressed debug information" "$out" "$listed"
 
 # Symbols, but no lines; nothing at all.
 cp -r capture bare && strip -g bare/images/*

@@ -171,10 +171,10 @@ static void test_many(void **state)
 
 	(void)state;
 	for (uint64_t turn = 1; turn <= 3; turn++)
-		for (uint64_t i = 0; i < 100000; i++)
-			add(counts, space, i * 7919 % 100000, i * 7919 % 100000 + 5, turn);
+		for (uint64_t i = 0; i < 400000; i++)
+			add(counts, space, i * 7919 % 400000, i * 7919 % 400000 + 5, turn);
 	assert_int_equal(ptm_counts_get(counts, &v, &n, NULL), 0);
-	assert_int_equal(n, 100000);
+	assert_int_equal(n, 400000);
 	for (uint64_t i = 0; i < n; i++)
 		assert_true(v[i].ip == i && v[i].to == i + 5 && v[i].times == 6);
 	ptm_counts_destroy(counts);
