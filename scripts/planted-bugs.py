@@ -248,6 +248,23 @@ PLANTS = [
     ("space-not-in-key", "src/flow/cache.c",
      "\tconst struct key key = {gen, {ip, (uint32_t)index, mode}};\n",
      "\tindex = 0;\n\tconst struct key key = {gen, {ip, (uint32_t)index, mode}};\n"),
+    ("counted-behind-the-event", "src/flow/walk.c",
+     "\t\tPTM_TRY(tell(w, PTM_COUNT_RUN, node_at(w, w->at)->ip, prefix->digest.n));\n",
+     "\t\tPTM_TRY(tell(w, PTM_COUNT_RUN, node_at(w, w->at)->ip, node_at(w, w->at)->n));\n"),
+    ("count-forgotten-in-front", "src/flow/counts.c",
+     "\t\tif (front->times > 0)\n\t\t\tPTM_TRY(append(counts, front, err));\n\t\t*front",
+     "\t\t*front"),
+    ("counts-of-one-worker", "src/pipeline/run.c",
+     "\tfor (unsigned i = 1; i < n && status >= 0; i++)\n\t\tif (workers[i].counts",
+     "\tfor (unsigned i = 2; i < n && status >= 0; i++)\n\t\tif (workers[i].counts"),
+    ("compressed-return-not-counted", "src/flow/walk.c",
+     "\treturn tell(w, PTM_COUNT_TARGET, ip, node_at(w, w->at)->ip);\n",
+     "\treturn tell(w, PTM_COUNT_TARGET, ip, ptm_node_last(node_at(w, w->at)));\n"),
+    ("block-over-other-count", "src/sink/hot.c",
+     "return v[k].times == v[i].times && !taken[k]", "return v[k].times >= v[i].times && !taken[k]"),
+    ("symbol-of-outer-function", "src/image/symbols.c",
+     "\twhile (lo > 0 && v[lo - 1].end <= address)\n\t\tlo = v[lo - 1].outer;\n",
+     "\tif (lo > 0 && v[lo - 1].end <= address)\n\t\tlo = 0;\n"),
 ]
 
 # Quick tests first: most plants are caught by them.
