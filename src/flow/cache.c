@@ -19,7 +19,7 @@
 
 #define SPACES_MAX 4096
 #define NODES_MIN  1024u /* of a generation: a walk holds 66, and takes them along to the next */
-#define NODES_MAX  (1u << 31) /* far from where the count of ids would wrap round */
+#define NODES_MAX  (1u << PTM_STATE_BITS) /* what edges can name */
 
 /* Sanitizers watch what malloc() gave, not what mmap() did. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -30,6 +30,8 @@
 
 #define EDGE_BITS_FIRST 12u
 #define EDGE_BITS_MAX   28u
+#define EDGE_LOAD       3u /* a table is full when one slot in so many is used ... */
+#define EDGE_LOAD_LEAST 8u /* ... or in so many, where one finds no room */
 
 /* Of one node: the node, its link, its share of the hash table's buckets. */
 #define NODE_COST (sizeof(struct ptm_node) + sizeof(struct ptm_rcu_map_node) + 16)
@@ -101,7 +103,7 @@ static void plan_edges(struct ptm_gen *gen, uint64_t limit)
 {
 	gen->edge_bits = EDGE_BITS_FIRST;
 	while (gen->edge_bits < EDGE_BITS_MAX &&
-	       (sizeof(struct ptm_edge) << (gen->edge_bits + 1)) <= limit / 2)
+	       (sizeof(struct ptm_slot) << (gen->edge_bits + 1)) <= limit / 2)
 		gen->edge_bits++;
 	atomic_init(&gen->edges, ptm_edges_create(EDGE_BITS_FIRST));
 }
@@ -206,7 +208,7 @@ struct ptm_cache_stats ptm_cache_stats(struct ptm_cache *cache)
 	stats.nodes = (used < gen->cap ? used : gen->cap) - 1;
 	stats.edges = atomic_load_explicit(&ptm_gen_edges(gen)->used, memory_order_relaxed);
 	stats.bytes = stats.nodes * NODE_COST +
-		      ptm_edges_cap(ptm_gen_edges(gen)) * sizeof(struct ptm_edge);
+		      ptm_edges_cap(ptm_gen_edges(gen)) * sizeof(struct ptm_slot);
 	(void)pthread_mutex_unlock(&cache->lock);
 	return stats;
 }
@@ -293,6 +295,17 @@ static void edges_free(struct ptm_rcu_head *head)
 		(struct ptm_edges *)(void *)((char *)head - offsetof(struct ptm_edges, rcu)));
 }
 
+/* log2 of the slots. */
+static unsigned edge_bits(const struct ptm_edges *edges)
+{
+	return (unsigned)__builtin_ctzll(ptm_edges_cap(edges));
+}
+
+static bool may_grow(const struct ptm_gen *gen, const struct ptm_edges *edges)
+{
+	return edge_bits(edges) < gen->edge_bits;
+}
+
 /* Copy @full into a table of twice the size, unless somebody did.  What others add to the old one
  * meanwhile is missed and will be added again. */
 static void grow_edges(struct ptm_gen *gen, struct ptm_edges *full)
@@ -300,9 +313,9 @@ static void grow_edges(struct ptm_gen *gen, struct ptm_edges *full)
 	struct ptm_edges *edges;
 
 	(void)pthread_mutex_lock(&gen->lock);
-	if (ptm_gen_edges(gen) == full && 32 - full->shift < gen->edge_bits) {
-		edges = ptm_edges_create(32 - full->shift + 1);
-		for (size_t i = 0; edges != NULL && i < ptm_edges_cap(full) + PTM_EDGE_PROBE; i++)
+	if (ptm_gen_edges(gen) == full && may_grow(gen, full)) {
+		edges = ptm_edges_create(edge_bits(full) + 1);
+		for (size_t i = 0; edges != NULL && i < ptm_edges_cap(full); i++)
 			if (atomic_load_explicit(&full->slot[i].key, memory_order_acquire) > 1)
 				(void)ptm_edges_add(edges, &full->slot[i]);
 		if (edges != NULL) {
@@ -313,14 +326,16 @@ static void grow_edges(struct ptm_gen *gen, struct ptm_edges *full)
 	(void)pthread_mutex_unlock(&gen->lock);
 }
 
-void ptm_gen_add_edge(struct ptm_gen *gen, const struct ptm_edge *edge)
+void ptm_gen_add_edge(struct ptm_gen *gen, const struct ptm_slot *edge)
 {
 	struct ptm_edges *edges = ptm_gen_edges(gen);
 	const size_t used = atomic_load_explicit(&edges->used, memory_order_relaxed);
 
-	if (used > ptm_edges_cap(edges) / 2 && 32 - edges->shift < gen->edge_bits) {
+	if (used <= ptm_edges_cap(edges) / EDGE_LOAD &&
+	    ptm_edges_add(edges, edge) != PTM_EDGE_NO_ROOM)
+		return;
+	/* A crowd in one place of an empty table would be one in the next, too. */
+	if (used > ptm_edges_cap(edges) / EDGE_LOAD_LEAST && may_grow(gen, edges))
 		grow_edges(gen, edges);
-		edges = ptm_gen_edges(gen);
-	}
-	(void)ptm_edges_add(edges, edge);
+	(void)ptm_edges_add(ptm_gen_edges(gen), edge);
 }

@@ -51,7 +51,7 @@ struct ptm_node *ptm_gen_nodes(struct ptm_gen *gen);
  * fills up. */
 struct ptm_edges *ptm_gen_edges(struct ptm_gen *gen);
 /* Publish a copy of @edge; without effect when there is no room. */
-void ptm_gen_add_edge(struct ptm_gen *gen, const struct ptm_edge *edge);
+void ptm_gen_add_edge(struct ptm_gen *gen, const struct ptm_slot *edge);
 
 struct ptm_cache_stats {
 	uint64_t generations; /* that were begun */

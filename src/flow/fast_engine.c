@@ -656,12 +656,12 @@ static int take_stretch(struct ptm_fast *f)
 	if (f->cancel != NULL && atomic_load_explicit(f->cancel, memory_order_relaxed))
 		return PTM_FAIL(f->err, PTM_E_CANCELED, "Canceled");
 	if (status == 0)
-		f->closely = s->end;
-	if (status <= 0 || s->end == begin)
+		f->closely = s->pos;
+	if (status <= 0 || s->pos == begin)
 		return status < 0 ? status : 0;
 	f->bytes[PTM_BYTES_PADDING] += s->pads;
-	f->bytes[PTM_BYTES_DECODED] += (uint64_t)(s->end - begin) - s->pads;
-	f->ovf_last &= !s->flow;
+	f->bytes[PTM_BYTES_DECODED] += (uint64_t)(s->pos - begin) - s->pads;
+	f->ovf_last &= s->n == 0;
 	f->has_tsc |= s->has_tsc;
 	f->tsc = s->has_tsc ? s->tsc : f->tsc;
 	return 1;

@@ -10,199 +10,37 @@
  */
 #include "flow/turbo.h"
 
-#include "base/bytes.h"
+#include "flow/loops.h"
 
 #include <string.h>
-
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
-
-/* Edges in a row that use up nothing of their symbol: so many are shorter than PTM_RUNAWAY, so that
- * a longer run is for the exact path to judge. */
-#define IDLE_EDGES (PTM_RUNAWAY / PTM_EDGE_INSNS - 6)
 
 /* Edges of one symbol that differ in what they return to. */
 #define GUARDS_MAX 3u
 
+const struct ptm_loops *ptm_loops_best(void)
+{
+#ifdef PTM_LOOPS_BMI2
+	/* Zen 1 and 2 have PEXT in microcode, which takes up to 300 cycles. */
+	__builtin_cpu_init();
+	if (__builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+	    __builtin_cpu_supports("lzcnt") && __builtin_cpu_supports("popcnt") &&
+	    !__builtin_cpu_is("amdfam17h"))
+		return &ptm_loops_bmi2;
+#endif
+	return &ptm_loops_plain;
+}
+
 void ptm_turbo_init(struct ptm_turbo *t)
 {
 	memset(t, 0, sizeof(*t));
+	t->loops = ptm_loops_best();
 }
 
-/* By IPBytes: bytes of the address, the bits of last-IP that it replaces, and how far to shift up
- * and down again to extend its sign. */
-static const uint8_t ip_bytes[8] = {0, 2, 4, 6, 6, 0, 8, 0};
-static const uint64_t ip_mask[8] = {0, 0xffff,     0xffffffff, UINT64_MAX, 0xffffffffffff,
-				    0, UINT64_MAX, 0};
-static const uint8_t ip_extend[8] = {0, 0, 0, 16, 0, 0, 0, 0};
-
-/* A stretch on its way from packets to symbols. */
-struct lexing {
-	struct ptm_stretch *s;
-	struct ptm_walk *w;
-	const struct ptm_edges *edges;
-	uint64_t bits; /* that wait to become a symbol, the oldest on top */
-	unsigned nbits;
-	uint32_t state; /* where the next symbol begins, if that is known */
-	uint32_t tag;   /* of nodes found lately */
-};
-
-/* The edge of a symbol behind a TIP will be looked up soon, and is mostly not in the first cache.
- */
-static inline void put(struct lexing *l, uint32_t sym, uint32_t target)
+bool ptm_loops_target(struct ptm_walk *w, uint64_t ip, uint32_t *id)
 {
-	struct ptm_item *item = &l->s->items[l->s->n++];
+	const uint64_t turns = w->turns;
 
-	item->sym = sym;
-	item->target = target;
-	__builtin_prefetch(ptm_edges_at(l->edges, l->state, sym));
-	l->state = target;
-}
-
-static inline void add_bits(struct lexing *l, uint64_t bits, unsigned n)
-{
-	l->bits = l->bits << n | bits;
-	l->nbits += n;
-	while (l->nbits > PTM_EDGE_BITS) {
-		l->nbits -= PTM_EDGE_BITS;
-		put(l, PTM_SYM(l->bits >> l->nbits & ((1u << PTM_EDGE_BITS) - 1), PTM_EDGE_BITS, 0),
-		    0);
-	}
-}
-
-/* The bits that are left. */
-static inline uint32_t last_bits(const struct lexing *l)
-{
-	return (uint32_t)l->bits & ((1u << l->nbits) - 1);
-}
-
-/* The slow part of a TIP.  False if the stretch is given up: the generation was full, so what was
- * made of it so far means nothing, and its table of edges may be gone. */
-static __attribute__((noinline)) bool find_target(struct lexing *l, uint64_t ip, uint32_t *id)
-{
-	const uint64_t turns = l->w->turns;
-
-	if (ptm_walk_find(l->w, ip, id) == 0 && turns == l->w->turns)
-		return true;
-	l->edges = ptm_gen_edges(l->w->gen);
-	return false;
-}
-
-/* A TIP, whose target no walk is needed for.  Returns its size, or 0. */
-static inline unsigned take_tip(struct lexing *l, const uint8_t *p)
-{
-	const unsigned kind = p[0] >> 5;
-	const uint64_t raw = ptm_load_le64(p + 1), mask = ip_mask[kind];
-	const uint64_t value = (uint64_t)((int64_t)(raw << ip_extend[kind]) >> ip_extend[kind]);
-	const uint64_t ip = (value & mask) | (l->s->last_ip & ~mask);
-	const struct ptm_front *front = ptm_walk_front(l->w, ip);
-	uint32_t id = front->id;
-
-	if (UNLIKELY(mask == 0))
-		return 0;
-	if (UNLIKELY(front->ip != ip || front->tag != l->tag) && !find_target(l, ip, &id))
-		return 0;
-	l->s->last_ip = ip;
-	put(l, PTM_SYM(last_bits(l), l->nbits, 1), PTM_STATE(id));
-	l->nbits = 0;
-	return 1u + ip_bytes[kind];
-}
-
-/* Packets behind the escape 02.  Returns the size, or 0. */
-static unsigned take_escaped(struct lexing *l, const uint8_t *p)
-{
-	uint64_t raw;
-	unsigned n;
-
-	if (p[1] == 0x73 && !l->s->odd_time) /* TMA */
-		return 7;
-	if (p[1] != 0xa3)
-		return 0;
-	raw = ptm_load_le(p + 2, 6);
-	if (raw <= 1)
-		return 0;
-	n = 63u - (unsigned)__builtin_clzll(raw);
-	add_bits(l, raw ^ UINT64_C(1) << n, n);
-	l->s->flow = true;
-	return 8;
-}
-
-/* Time packets.  Returns the size, or 0. */
-static inline unsigned take_time(struct ptm_stretch *s, const uint8_t *p)
-{
-	if ((p[0] & 3) == 3) { /* CYC */
-		unsigned n = 1;
-
-		if ((p[0] & 4) == 0)
-			return 1;
-		if (s->odd_time)
-			return 0;
-		while ((p[n] & 1) != 0 && n < 8)
-			n++;
-		return n < 8 ? n + 1 : 0; /* longer ones may not fit into 64 bits */
-	}
-	if (p[0] == 0x59) /* MTC */
-		return 2;
-	if (p[0] != 0x19)
-		return 0;
-	s->has_tsc = true;
-	s->tsc = ptm_load_le(p + 1, 7);
-	return 8;
-}
-
-static inline unsigned take_packet(struct lexing *l, const uint8_t *p)
-{
-	const unsigned b = p[0];
-
-	if ((b & 1) == 0) {
-		unsigned n;
-
-		if (b == 2)
-			return take_escaped(l, p);
-		if (b == 0) {
-			l->s->pads++;
-			return 1;
-		}
-		n = 30u - (unsigned)__builtin_clz(b);
-		add_bits(l, b >> 1 & ((1u << n) - 1), n);
-		l->s->flow = true;
-		return 1;
-	}
-	if ((b & 31) == 0x0d) {
-		l->s->flow = true;
-		return take_tip(l, p);
-	}
-	return take_time(l->s, p);
-}
-
-/* Turn packets into symbols, up to the first that is not simple.  A whole packet can be read
- * before @lx->end - PTM_PKT_MAX_SIZE. */
-static __attribute__((noinline)) void lex(struct ptm_stretch *s, struct ptm_walk *w,
-					  const struct ptm_lexer *lx)
-{
-	const ptrdiff_t room = lx->end - lx->pos - PTM_PKT_MAX_SIZE;
-	const uint8_t *p = lx->pos, *end = room > 0 ? lx->pos + room : lx->pos;
-	struct lexing l = {.s = s,
-			   .w = w,
-			   .edges = ptm_gen_edges(w->gen),
-			   .state = PTM_STATE(w->at),
-			   .tag = ptm_walk_tag(w)};
-
-	s->last_ip = lx->last_ip;
-	s->pads = 0;
-	s->flow = false;
-	s->has_tsc = false;
-	s->n = 0;
-	/* A long TNT makes up to four symbols, what is left one more. */
-	while (p < end && s->n < PTM_TURBO_ITEMS - 5) {
-		unsigned size = take_packet(&l, p);
-
-		if (UNLIKELY(size == 0))
-			break;
-		p += size;
-	}
-	if (l.nbits > 0)
-		put(&l, PTM_SYM(last_bits(&l), l.nbits, 0), 0);
-	s->end = p;
+	return ptm_walk_find(w, ip, id) == 0 && turns == w->turns;
 }
 
 /* An edge on its way over the nodes. */
@@ -293,7 +131,7 @@ static int extend(struct build *e)
 	}
 	if (how == GO_ON && e->w->nodes[e->id].mode != node->mode)
 		return IRREGULAR;
-	if (e->n > PTM_EDGE_INSNS || e->npush > PTM_EDGE_PUSH) {
+	if (e->n > PTM_EDGE_INSNS || e->npush > PTM_EDGE_PUSH || e->deepest > PTM_EDGE_DEEP) {
 		*e = before;
 		return e->n == 0 ? IRREGULAR : END_BEFORE;
 	}
@@ -328,45 +166,34 @@ static bool build(struct ptm_walk *w, uint32_t state, uint32_t sym, uint32_t top
 	while (how == GO_ON);
 	if (how == IRREGULAR)
 		return false;
-	atomic_store_explicit(&edge->key, PTM_EDGE_KEY(state, sym), memory_order_relaxed);
+	edge->state = state;
+	edge->sym = sym;
 	edge->b = e.b;
-	edge->power = power_of(e.n);
 	edge->guard = e.guard;
 	edge->next = how == END_BEFORE ? PTM_STATE(e.id) : 0;
-	edge->rest =
-		e.nbits > 0 || e.tip ? PTM_SYM(e.bits & ((1u << e.nbits) - 1), e.nbits, e.tip) : 0;
+	edge->rest = e.nbits > 0 || e.tip ? e.nbits + 1 : 0;
 	edge->push[0] = e.npush > 0 ? PTM_STATE(e.push[0]) : 0;
 	edge->push[1] = e.npush > 1 ? PTM_STATE(e.push[1]) : 0;
-	edge->n = (uint16_t)e.n;
-	edge->npush = (uint8_t)e.npush;
-	edge->deepest = (uint8_t)e.deepest;
+	edge->n = e.n;
+	edge->npush = e.npush;
+	edge->deepest = e.deepest;
 	edge->pop = e.pop;
 	edge->drop = e.drop;
 	return true;
 }
 
-/* The return stack while walking: a ring of twice the entries, so that what is stored beyond the
- * top hides nothing. */
-#define RING (2 * PTM_STACK)
-
-struct lane {
-	uint32_t state;
-	uint32_t top, floor; /* the entries are top, top - 1, ..., floor + 1 */
-	uint64_t n, b;       /* digest of what was walked */
-	uint32_t ring[RING];
-};
-
-static void load_lane(struct lane *lane, const struct ptm_walk *w)
+static void load_lane(struct ptm_lane *lane, const struct ptm_walk *w)
 {
 	lane->state = PTM_STATE(w->at);
 	lane->floor = 0;
 	lane->top = w->depth;
 	lane->n = lane->b = 0;
+	lane->stack[0] = 0;
 	for (unsigned i = 0; i < w->depth; i++)
-		lane->ring[w->depth - i] = PTM_STATE(w->stack[(w->top - i) % PTM_STACK]);
+		lane->stack[w->depth - i] = PTM_STATE(w->stack[(w->top - i) % PTM_STACK]);
 }
 
-static int store_lane(const struct lane *lane, struct ptm_walk *w)
+static void store_lane(const struct ptm_lane *lane, struct ptm_walk *w)
 {
 	const struct ptm_digest digest = {lane->n, power_of(lane->n), lane->b};
 
@@ -375,113 +202,50 @@ static int store_lane(const struct lane *lane, struct ptm_walk *w)
 	w->depth = lane->top - lane->floor;
 	w->top = w->depth % PTM_STACK;
 	for (unsigned i = 1; i <= w->depth; i++)
-		w->stack[i % PTM_STACK] = PTM_STATE_ID(lane->ring[(lane->floor + i) % RING]);
+		w->stack[i % PTM_STACK] = PTM_STATE_ID(lane->stack[lane->floor + i]);
 	w->free_run = 0;
 	ptm_digest_append(&w->emit->part, &digest);
 	*(w->emit->uncertain ? &w->emit->tally.resynced : &w->emit->tally.insns) += lane->n;
-	return 1;
 }
 
-/* The edge was not in the first two slots.  NULL: there is none. */
-static __attribute__((noinline)) const struct ptm_edge *
-other_slot(struct ptm_turbo *t, struct ptm_walk *w, uint32_t state, uint32_t sym, uint32_t top)
+const struct ptm_slot *ptm_loops_edge(struct ptm_turbo *t, struct ptm_walk *w, uint32_t state,
+				      uint32_t sym, uint32_t top)
 {
 	const uint64_t turns = w->turns;
+	struct ptm_edge built;
 	unsigned others;
-	const struct ptm_edge *e =
+	const struct ptm_slot *e =
 		ptm_edges_find(ptm_gen_edges(w->gen), PTM_EDGE_KEY(state, sym), top, &others);
 
 	if (e != NULL || state == 0)
 		return e;
 	/* A return that leads to many places is not worth a guard for each. */
-	if (!build(w, state, sym, others < GUARDS_MAX ? top : 0, &t->built) || turns != w->turns)
+	if (!build(w, state, sym, others < GUARDS_MAX ? top : 0, &built) || turns != w->turns)
 		return NULL;
 	t->edges_built++;
+	ptm_edge_pack(&t->built, &built);
 	ptm_gen_add_edge(w->gen, &t->built);
 	return &t->built;
-}
-
-/* Is @e not the edge? */
-static inline bool is_other(const struct ptm_edge *e, uint64_t key, uint32_t top)
-{
-	return atomic_load_explicit(&e->key, memory_order_acquire) != key ||
-	       ptm_edge_fails(e->guard, top) != 0;
-}
-
-/* Walk over the symbols of the stretch.  False: something is irregular. */
-static __attribute__((noinline)) bool walk(struct ptm_turbo *t, struct ptm_walk *w,
-					   struct lane *lane)
-{
-	const struct ptm_item *item = t->stretch.items, *end = item + t->stretch.n;
-	const struct ptm_edges *edges = ptm_gen_edges(w->gen);
-	uint32_t idle = 0;
-	uint32_t sym = item->sym, state = lane->state, top = lane->top, floor = lane->floor;
-	uint64_t n = 0, b = 0;
-
-	while (item < end) {
-		const struct ptm_edge *e = ptm_edges_at(edges, state, sym);
-		const uint64_t key = PTM_EDGE_KEY(state, sym);
-		const uint32_t on_top = lane->ring[top % RING] & (0u - (uint32_t)(top != floor));
-
-		if (UNLIKELY(is_other(e, key, on_top)) && is_other(++e, key, on_top)) {
-			e = other_slot(t, w, state, sym, on_top);
-			if (e == NULL)
-				return false;
-			edges = ptm_gen_edges(w->gen);
-		}
-		floor = (int32_t)(top + e->deepest - floor) > (int32_t)PTM_STACK
-				? top + e->deepest - PTM_STACK
-				: floor;
-		top -= e->guard != 0;
-		b = b * e->power + e->b;
-		n += e->n;
-		if (e->rest == 0 && (sym & 1) != 0) {
-			/* What follows a TIP depends on its packet only: no waiting for the edge.
-			 */
-			top -= e->drop & (top != floor);
-			state = item->target;
-			sym = (++item)->sym;
-			idle = 0;
-		} else {
-			state = e->next;
-			if (e->pop != 0) {
-				if (UNLIKELY(top == floor))
-					return false;
-				state = lane->ring[top-- % RING];
-			}
-			idle = e->rest == sym ? idle + 1 : 0;
-			if (UNLIKELY(idle > IDLE_EDGES))
-				return false;
-			item += e->rest == 0;
-			sym = e->rest != 0 ? e->rest : item->sym;
-		}
-		lane->ring[(top + 1) % RING] = e->push[0];
-		lane->ring[(top + 2) % RING] = e->push[1];
-		top += e->npush;
-	}
-	lane->state = state;
-	lane->top = top;
-	lane->floor = floor;
-	lane->n = n;
-	lane->b = b;
-	return true;
 }
 
 int ptm_turbo_run(struct ptm_turbo *t, struct ptm_walk *w, struct ptm_lexer *lx)
 {
 	const uint64_t turns = w->turns;
 	struct ptm_stretch *s = &t->stretch;
-	struct lane lane;
 
+	s->pos = lx->pos;
+	s->limit = lx->end;
+	s->last_ip = lx->last_ip;
+	s->state = PTM_STATE(w->at);
 	s->odd_time = t->odd_time;
-	lex(s, w, lx);
+	t->loops->lex(s, w);
 	if (turns != w->turns)
 		return w->failed ? -PTM_E_NOMEM : 0;
-	s->items[s->n].sym = 0; /* is read, not used */
-	load_lane(&lane, w);
-	if (!walk(t, w, &lane) || turns != w->turns)
+	load_lane(&t->lane, w);
+	if (!t->loops->walk(t, w) || turns != w->turns)
 		return w->failed ? -PTM_E_NOMEM : 0;
-	lx->pos = s->end;
+	lx->pos = s->pos;
 	lx->last_ip = s->last_ip;
-	return store_lane(&lane, w);
+	store_lane(&t->lane, w);
+	return 1;
 }

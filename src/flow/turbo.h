@@ -9,6 +9,7 @@
 #include "flow/walk.h"
 
 #define PTM_TURBO_ITEMS 1024u
+#define PTM_TURBO_SPARE 16u
 
 /* Bits, and where the TIP behind them leads: up to PTM_EDGE_BITS branches and a TIP at a time. */
 struct ptm_item {
@@ -16,23 +17,39 @@ struct ptm_item {
 	uint32_t target; /* state; 0 without a TIP */
 };
 
-/* What a stretch of packets is made of. */
+/* A stretch of packets, and what it is made of. */
 struct ptm_stretch {
-	const uint8_t *end; /* behind its last packet */
-	uint64_t last_ip;
-	uint64_t pads; /* bytes */
-	bool odd_time; /* as in struct ptm_turbo */
-	bool flow;     /* it has packets other than PAD and time */
+	const uint8_t *pos;   /* its first packet; lexed: behind its last one */
+	const uint8_t *limit; /* behind the frame */
+	uint64_t last_ip;     /* before, and behind it */
+	uint32_t state;       /* where the first symbol begins */
+	bool odd_time;        /* as in struct ptm_turbo */
 	bool has_tsc;
-	uint64_t tsc; /* of the last TSC packet */
-	unsigned n;
-	struct ptm_item items[PTM_TURBO_ITEMS];
+	uint64_t tsc;  /* of the last TSC packet */
+	uint64_t pads; /* bytes */
+	unsigned n;    /* 0: nothing but PAD and time */
+	struct ptm_item items[PTM_TURBO_ITEMS + PTM_TURBO_SPARE];
 };
+
+/* The return stack while walking: it grows up to its end, and is then moved down. */
+#define PTM_LANE_ROOM 1024u
+
+/* A walk in the terms of edges. */
+struct ptm_lane {
+	uint32_t state;
+	uint32_t top, floor; /* the entries are stack[top], ..., stack[floor + 1] */
+	uint64_t n, b;       /* digest of what was walked */
+	uint32_t stack[PTM_LANE_ROOM + PTM_EDGE_DEEP + 1];
+};
+
+struct ptm_loops;
 
 /* Room for the fast path; one an engine. */
 struct ptm_turbo {
 	struct ptm_stretch stretch;
-	struct ptm_edge built;
+	struct ptm_lane lane;
+	const struct ptm_loops *loops; /* for this CPU */
+	struct ptm_slot built;
 	bool odd_time;        /* the CPU has errata of long CYC and of TMA: they are not simple */
 	uint64_t edges_built; /* how often an edge was not there yet */
 };
@@ -42,7 +59,7 @@ void ptm_turbo_init(struct ptm_turbo *t);
 /* Take packets from @lx on, as far as they are simple, with a walk that is on and has no bits
  * pending.  Returns 1 if all is done: @lx and @w have moved, t->stretch tells over what; 0 if
  * something in the stretch needs a closer look: nothing has moved, and it goes up to
- * t->stretch.end; or -PTM_E_*. */
+ * t->stretch.pos; or -PTM_E_*. */
 int ptm_turbo_run(struct ptm_turbo *t, struct ptm_walk *w, struct ptm_lexer *lx);
 
 #endif

@@ -149,7 +149,7 @@ void ptm_walk_init(struct ptm_walk *w, struct ptm_cache *cache)
 	memset(w, 0, sizeof(*w));
 	w->cache = cache;
 	w->power[0] = 1;
-	for (unsigned i = 1; i <= PTM_NODE_INSNS; i++)
+	for (unsigned i = 1; i <= PTM_EDGE_INSNS; i++)
 		w->power[i] = w->power[i - 1] * PTM_DIGEST_K;
 }
 

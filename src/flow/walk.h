@@ -65,7 +65,7 @@ struct ptm_walk {
 	bool has_gap_ip;
 	uint64_t gap_ip;
 
-	uint64_t power[PTM_NODE_INSNS + 1]; /* of PTM_DIGEST_K */
+	uint64_t power[PTM_EDGE_INSNS + 1]; /* of PTM_DIGEST_K */
 	struct ptm_front {
 		uint64_t ip;
 		uint32_t id, tag;
