@@ -130,11 +130,13 @@ struct ptm_run_stats {
 	uint64_t overflows;     /* packets lost by the hardware: how many times */
 	double seconds;         /* wall */
 	double cpu_seconds;     /* of the process, during the run; of these: */
-	double prepare_seconds; /* before the workers start: images, digests of files */
+	double prepare_seconds; /* before the workers start: images */
 	double claim_seconds;   /* of the workers, dealing out the trace one at a time */
 	double load_seconds;    /* of the workers, reading it */
 	double decode_seconds;  /* of the workers, decoding, and in the sink */
 	double deliver_seconds; /* of the thread that delivers in order */
+	double check_seconds; /* of the same, comparing digests of files beside the workers, before
+				 it delivers anything */
 };
 
 /* Called by the delivering thread about five times a second: bytes of trace done, bytes in all (0:

@@ -182,6 +182,8 @@ static void *worker_main(void *arg)
 		delay(w);
 		ptm_ring_done(w->out);
 	}
+	if (status >= 0 && w->engine != NULL && w->engine->ops->settle != NULL)
+		status = w->engine->ops->settle(w->engine, &err);
 	worker_stop(w);
 	ptm_ring_leave(ring, status < 0 ? &err : NULL);
 	return NULL;
@@ -361,6 +363,10 @@ static int run_workers(struct run *run, struct worker *workers, unsigned n, stru
 		if (status < 0)
 			break;
 	}
+	/* Beside the workers, before anything they decode leaves the run. */
+	if (status >= 0)
+		status = ptm_session_check_streams(run->session, err);
+	run->stats->check_seconds = ptm_thread_cpu_seconds() - begin;
 	if (status >= 0)
 		status = deliver(run, err);
 	if (status < 0) {
@@ -375,7 +381,7 @@ static int run_workers(struct run *run, struct worker *workers, unsigned n, stru
 		run->stats->load_seconds += workers[i].loading;
 		run->stats->decode_seconds += workers[i].decoding;
 	}
-	run->stats->deliver_seconds = ptm_thread_cpu_seconds() - begin;
+	run->stats->deliver_seconds = ptm_thread_cpu_seconds() - begin - run->stats->check_seconds;
 	set_ring(run->session, NULL);
 	return status;
 }
@@ -534,8 +540,6 @@ int ptm_session_run(struct ptm_session *session, struct ptm_sink *sink,
 				     : PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
 
 	*stats = (struct ptm_run_stats){.workers = n};
-	if (status >= 0)
-		status = ptm_session_check_streams(session, err);
 	if (status >= 0) {
 		warn(&run);
 		if (sink->ops->streams != NULL)
