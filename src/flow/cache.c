@@ -44,6 +44,7 @@ struct space_id {
 struct ptm_gen {
 	struct ptm_rcu_head rcu;
 	uint64_t serial;
+	_Atomic unsigned holders; /* and one for the cache, while readers may be there */
 	struct ptm_node *nodes;
 	struct ptm_rcu_map_node *links; /* of the same index */
 	uint32_t cap;
@@ -84,11 +85,8 @@ static void release(void *p, size_t bytes)
 		(void)munmap(p, bytes);
 }
 
-static void gen_free(struct ptm_rcu_head *head)
+static void gen_free(struct ptm_gen *gen)
 {
-	struct ptm_gen *gen =
-		(struct ptm_gen *)(void *)((char *)head - offsetof(struct ptm_gen, rcu));
-
 	ptm_edges_destroy(atomic_load_explicit(&gen->edges, memory_order_acquire));
 	ptm_rcu_map_destroy(gen->map, NULL, NULL);
 	release(gen->nodes, gen->cap * sizeof(*gen->nodes));
@@ -96,6 +94,23 @@ static void gen_free(struct ptm_rcu_head *head)
 	(void)pthread_mutex_destroy(&gen->lock);
 	free(gen->spaces);
 	free(gen);
+}
+
+void ptm_gen_hold(struct ptm_gen *gen)
+{
+	(void)atomic_fetch_add_explicit(&gen->holders, 1, memory_order_relaxed);
+}
+
+void ptm_gen_release(struct ptm_gen *gen)
+{
+	if (atomic_fetch_sub_explicit(&gen->holders, 1, memory_order_acq_rel) == 1)
+		gen_free(gen);
+}
+
+/* It was replaced, and no reader is left. */
+static void gen_retire(struct ptm_rcu_head *head)
+{
+	ptm_gen_release((struct ptm_gen *)(void *)((char *)head - offsetof(struct ptm_gen, rcu)));
 }
 
 /* Tables of edges double from the first to the largest. */
@@ -125,6 +140,7 @@ static struct ptm_gen *gen_create(uint64_t limit, struct ptm_error *err)
 	gen->serial = 1 + atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed);
 	(void)pthread_mutex_init(&gen->lock, NULL);
 	atomic_init(&gen->used, 1);
+	atomic_init(&gen->holders, 1);
 	gen->nodes = reserve(gen->cap * sizeof(*gen->nodes));
 	gen->links = reserve(gen->cap * sizeof(*gen->links));
 	gen->map = ptm_rcu_map_create(1024, err);
@@ -132,7 +148,7 @@ static struct ptm_gen *gen_create(uint64_t limit, struct ptm_error *err)
 	    atomic_load_explicit(&gen->edges, memory_order_relaxed) == NULL) {
 		(void)PTM_FAIL(err, PTM_E_NOMEM, "Out of memory for the code cache: bytes=%llu",
 			       (unsigned long long)limit);
-		gen_free(&gen->rcu);
+		gen_free(gen);
 		return NULL;
 	}
 	return gen;
@@ -165,7 +181,7 @@ void ptm_cache_destroy(struct ptm_cache *cache)
 {
 	if (cache == NULL)
 		return;
-	gen_free(&atomic_load_explicit(&cache->gen, memory_order_acquire)->rcu);
+	ptm_gen_release(ptm_cache_gen(cache));
 	/* What was replaced while it was used is freed by now, too. */
 	ptm_rcu_barrier();
 	(void)pthread_mutex_destroy(&cache->lock);
@@ -188,7 +204,7 @@ int ptm_cache_turn(struct ptm_cache *cache, const struct ptm_gen *full, struct p
 		if (gen != NULL) {
 			cache->generations++;
 			atomic_store_explicit(&cache->gen, gen, memory_order_release);
-			ptm_rcu_defer(&old->rcu, gen_free);
+			ptm_rcu_defer(&old->rcu, gen_retire);
 		}
 	}
 	(void)pthread_mutex_unlock(&cache->lock);

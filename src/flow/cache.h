@@ -36,6 +36,10 @@ uint64_t ptm_gen_serial(const struct ptm_gen *gen);
  * -PTM_E_NOMEM. */
 int ptm_cache_turn(struct ptm_cache *cache, const struct ptm_gen *full, struct ptm_error *err);
 
+/* @gen stays alive until it is released, also for who is no reader meanwhile. */
+void ptm_gen_hold(struct ptm_gen *gen);
+void ptm_gen_release(struct ptm_gen *gen);
+
 /* The index of @space, or of one with the same content, in @gen.  Negative: no room. */
 int ptm_gen_space(struct ptm_gen *gen, const struct ptm_space *space);
 

@@ -82,6 +82,9 @@ struct ptm_engine_ops {
 	 * -PTM_E_* of the environment (memory, cancellation, what the sink returned). */
 	int (*decode)(struct ptm_engine *engine, const struct ptm_segment *seg,
 		      struct ptm_emit *emit, struct ptm_error *err);
+	/* Have all that was decoded in the options' counts.  To be called when nothing more is to
+	 * come.  Returns as decode().  NULL: it is there already. */
+	int (*settle)(struct ptm_engine *engine, struct ptm_error *err);
 };
 
 extern const struct ptm_engine_ops ptm_engine_fast; /* create() and the others in one thread */

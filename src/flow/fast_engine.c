@@ -635,15 +635,15 @@ static int begin_frame(struct ptm_fast *f, const struct ptm_frame *frame)
 	return begin_flow(f);
 }
 
-/* Is nothing under way but the flow itself, and does nobody want more than its digest? */
+/* Is nothing under way but the flow itself, and does nobody want more than what edges know? */
 static bool is_plain(const struct ptm_fast *f)
 {
 	const struct ptm_walk *w = &f->walk;
 
-	return f->options.want == 0 && f->nlater == 0 && f->stream->images.entries.n == 0 &&
-	       w->on && w->nbits == 0 && !w->mixed && !f->in_psbplus && !f->lost && !f->async &&
-	       !f->mode_pending && f->nfup_events == 0 && f->lx.block_item == 0 &&
-	       f->lx.pos >= f->closely;
+	return (f->options.want & (PTM_WANT_STEPS | PTM_WANT_TIME)) == 0 && f->nlater == 0 &&
+	       f->stream->images.entries.n == 0 && w->on && w->nbits == 0 && !w->mixed &&
+	       !f->in_psbplus && !f->lost && !f->async && !f->mode_pending && f->nfup_events == 0 &&
+	       f->lx.block_item == 0 && f->lx.pos >= f->closely;
 }
 
 /* Take what the fast path can.  Returns 1 if that was something. */
@@ -740,12 +740,20 @@ static int fast_decode(struct ptm_engine *engine, const struct ptm_segment *seg,
 	return status;
 }
 
+static int fast_settle(struct ptm_engine *engine, struct ptm_error *err)
+{
+	struct ptm_fast *f = (struct ptm_fast *)engine;
+
+	return f->turbo.counts != NULL ? ptm_edge_counts_settle(f->turbo.counts, err) : 0;
+}
+
 static void fast_destroy(struct ptm_engine *engine)
 {
 	struct ptm_fast *f = (struct ptm_fast *)engine;
 
 	if (f == NULL)
 		return;
+	ptm_turbo_fini(&f->turbo);
 	ptm_cache_destroy(f->own_cache);
 	free(f);
 }
@@ -761,14 +769,15 @@ static struct ptm_engine *fast_create(const struct ptm_engine_options *options,
 	}
 	f->base.ops = &ptm_engine_fast;
 	f->options = *options;
-	if (options->cache == NULL) {
-		f->own_cache = ptm_cache_create(0, err);
-		if (f->own_cache == NULL) {
-			free(f);
-			return NULL;
-		}
-	}
 	ptm_turbo_init(&f->turbo);
+	if (options->cache == NULL)
+		f->own_cache = ptm_cache_create(0, err);
+	if ((options->cache == NULL && f->own_cache == NULL) ||
+	    ((options->want & (PTM_WANT_TALLY | PTM_WANT_COUNTS)) != 0 &&
+	     ptm_turbo_count(&f->turbo, options->counts, err) < 0)) {
+		fast_destroy(&f->base);
+		return NULL;
+	}
 	ptm_walk_init(&f->walk, options->cache != NULL ? options->cache : f->own_cache);
 	f->walk.counts = options->counts;
 	return &f->base;
@@ -779,4 +788,5 @@ const struct ptm_engine_ops ptm_engine_fast = {
 	.create = fast_create,
 	.destroy = fast_destroy,
 	.decode = fast_decode,
+	.settle = fast_settle,
 };

@@ -18,6 +18,8 @@ struct ptm_loops {
 	void (*lex)(struct ptm_stretch *s, struct ptm_walk *w);
 	/* Walk t->lane over the symbols of t->stretch.  False: something is irregular. */
 	bool (*walk)(struct ptm_turbo *t, struct ptm_walk *w);
+	/* The same, and log the edges: t->went in t->counts. */
+	bool (*walk_counting)(struct ptm_turbo *t, struct ptm_walk *w);
 };
 
 extern const struct ptm_loops ptm_loops_plain;

@@ -302,6 +302,7 @@ struct walking {
 	const struct ptm_item *idle_item;
 	uint64_t n, b;
 	uint32_t *stack;
+	struct ptm_went *went, *went_last; /* of the log: the next one, and what is behind all */
 };
 
 /* What all walks use. */
@@ -375,8 +376,18 @@ static ALWAYS_INLINE bool go_along(struct walking *k, const struct ptm_slot *e, 
 	return true;
 }
 
-/* One edge.  False: it is irregular. */
-static ALWAYS_INLINE bool step(struct walking *k, struct tables *tables)
+/* Log that the walk went over an edge.  False: there is no room. */
+static ALWAYS_INLINE bool log_edge(struct walking *k, uint64_t key, uint32_t guard, uint32_t how)
+{
+	if (UNLIKELY(k->went == k->went_last))
+		return false;
+	*k->went++ = (struct ptm_went){key, guard,
+				       (how & (PTM_SLOT_TIP | PTM_SLOT_POP)) != 0 ? k->state : 0};
+	return true;
+}
+
+/* One edge.  False: it is irregular.  @counting is known at compile time. */
+static ALWAYS_INLINE bool step(struct walking *k, struct tables *tables, bool counting)
 {
 	const struct ptm_slot *e = look_up(k, tables);
 	uint64_t found, push;
@@ -403,13 +414,15 @@ static ALWAYS_INLINE bool step(struct walking *k, struct tables *tables)
 	} else if (UNLIKELY(!go_along(k, e, how, PTM_SLOT_REST(found)))) {
 		return false;
 	}
+	if (counting && !log_edge(k, found, get(&e->guard), how))
+		return false;
 	push &= PTM_SLOT_STATES;
 	memcpy(&k->stack[k->top + 1], &push, sizeof(push));
 	k->top += how & PTM_SLOT_NPUSH;
 	return true;
 }
 
-static bool walk(struct ptm_turbo *t, struct ptm_walk *w)
+static ALWAYS_INLINE bool walk_all(struct ptm_turbo *t, struct ptm_walk *w, bool counting)
 {
 	struct tables tables = tables_of(t, w);
 	struct ptm_lane *lane = &t->lane;
@@ -421,9 +434,15 @@ static bool walk(struct ptm_turbo *t, struct ptm_walk *w)
 			    .limit = lane->floor + PTM_STACK,
 			    .stack = lane->stack};
 
+	if (counting) {
+		k.went = t->counts->log;
+		k.went_last = t->counts->log + PTM_WENT_MAX;
+	}
 	while (k.item < end)
-		if (UNLIKELY(!step(&k, &tables)))
+		if (UNLIKELY(!step(&k, &tables, counting)))
 			return false;
+	if (counting)
+		t->went = (size_t)(k.went - t->counts->log);
 	lane->state = k.state;
 	lane->top = k.top;
 	lane->floor = k.limit - PTM_STACK;
@@ -432,4 +451,14 @@ static bool walk(struct ptm_turbo *t, struct ptm_walk *w)
 	return true;
 }
 
-const struct ptm_loops PTM_LOOPS = {lex, walk};
+static bool walk(struct ptm_turbo *t, struct ptm_walk *w)
+{
+	return walk_all(t, w, false);
+}
+
+static bool walk_counting(struct ptm_turbo *t, struct ptm_walk *w)
+{
+	return walk_all(t, w, true);
+}
+
+const struct ptm_loops PTM_LOOPS = {lex, walk, walk_counting};

@@ -11,6 +11,7 @@
 #include "flow/turbo.h"
 
 #include "flow/loops.h"
+#include "flow/way.h"
 
 #include <string.h>
 
@@ -36,106 +37,23 @@ void ptm_turbo_init(struct ptm_turbo *t)
 	t->loops = ptm_loops_best();
 }
 
+void ptm_turbo_fini(struct ptm_turbo *t)
+{
+	ptm_edge_counts_destroy(t->counts);
+}
+
+int ptm_turbo_count(struct ptm_turbo *t, struct ptm_counts *sum, struct ptm_error *err)
+{
+	t->counts = ptm_edge_counts_create(sum);
+	return t->counts != NULL ? 0
+				 : PTM_FAIL(err, PTM_E_NOMEM, "Out of memory for counts of edges");
+}
+
 bool ptm_loops_target(struct ptm_walk *w, uint64_t ip, uint32_t *id)
 {
 	const uint64_t turns = w->turns;
 
 	return ptm_walk_find(w, ip, id) == 0 && turns == w->turns;
-}
-
-/* An edge on its way over the nodes. */
-struct build {
-	struct ptm_walk *w;
-	uint32_t id; /* of the node where it stands */
-	uint32_t bits;
-	unsigned nbits;
-	bool tip;
-	uint32_t n; /* instructions */
-	uint64_t b;
-	uint32_t push[PTM_EDGE_PUSH + PTM_NODE_PUSH + 1];
-	unsigned npush, deepest;
-	uint32_t top;   /* what is on the stack, if a guard may be made of it; 0: no */
-	uint32_t guard; /* what was */
-	bool pop, drop;
-};
-
-enum { GO_ON, END_BEFORE, END_BEHIND, IRREGULAR };
-
-/* What the last instruction of @node does here, its bit or TIP being taken. */
-static int decide(struct build *e, const struct ptm_node *node, bool *taken)
-{
-	const bool bit = e->nbits > 0 && (e->bits >> (e->nbits - 1) & 1);
-
-	*taken = bit || node->klass == PTM_NODE_MORE;
-	if (e->nbits == 0 && !e->tip)
-		return END_BEFORE;
-	if (node->klass == PTM_NODE_MORE)
-		return GO_ON;
-	if (node->klass == PTM_INSN_COND) {
-		if (e->nbits == 0)
-			return IRREGULAR;
-		e->nbits--;
-		return GO_ON;
-	}
-	if (node->klass > PTM_NODE_MORE || (e->nbits > 0 && !bit))
-		return IRREGULAR;
-	if (e->nbits > 0) {
-		if (node->klass != PTM_INSN_RET)
-			return IRREGULAR;
-		e->nbits--;
-		e->pop = true;
-	} else {
-		e->tip = false;
-		if (node->klass == PTM_INSN_RET)
-			e->drop = true;
-	}
-	return END_BEHIND;
-}
-
-/* A return within the edge, to @id. */
-static int come_back(struct build *e, uint32_t id)
-{
-	const bool by_bit = e->pop;
-
-	e->pop = e->drop = false;
-	e->id = id;
-	return by_bit ? GO_ON : END_BEHIND;
-}
-
-/* Take one node into the edge. */
-static int extend(struct build *e)
-{
-	struct ptm_node *node = &e->w->nodes[e->id];
-	const uint64_t turns = e->w->turns;
-	const struct build before = *e;
-	bool taken;
-	int how = decide(e, node, &taken);
-
-	if (how == END_BEFORE || how == IRREGULAR)
-		return how;
-	if (ptm_walk_pushes(e->w, e->id) < 0 || turns != e->w->turns)
-		return IRREGULAR;
-	e->b = e->b * e->w->power[node->n] + node->b;
-	e->n += node->n;
-	for (unsigned i = 0; i < node->npush; i++)
-		e->push[e->npush++] = atomic_load_explicit(&node->push[i], memory_order_acquire);
-	if (e->npush > e->deepest + (e->guard != 0))
-		e->deepest = e->npush - (e->guard != 0);
-	if (how == GO_ON && (ptm_walk_next(e->w, e->id, taken, &e->id) < 0 || turns != e->w->turns))
-		return IRREGULAR;
-	if ((e->pop || e->drop) && e->npush > 0)
-		how = come_back(e, e->push[--e->npush]);
-	else if (e->pop && e->top != 0 && e->guard == 0) {
-		e->guard = e->top;
-		how = come_back(e, PTM_STATE_ID(e->top));
-	}
-	if (how == GO_ON && e->w->nodes[e->id].mode != node->mode)
-		return IRREGULAR;
-	if (e->n > PTM_EDGE_INSNS || e->npush > PTM_EDGE_PUSH || e->deepest > PTM_EDGE_DEEP) {
-		*e = before;
-		return e->n == 0 ? IRREGULAR : END_BEFORE;
-	}
-	return how;
 }
 
 static uint64_t power_of(uint64_t n)
@@ -152,33 +70,35 @@ static uint64_t power_of(uint64_t n)
 static bool build(struct ptm_walk *w, uint32_t state, uint32_t sym, uint32_t top,
 		  struct ptm_edge *edge)
 {
-	const unsigned nbits = 30u - (unsigned)__builtin_clz(sym);
-	struct build e = {.w = w,
-			  .id = PTM_STATE_ID(state),
-			  .bits = sym >> 1 & ((1u << nbits) - 1),
-			  .nbits = nbits,
-			  .tip = sym & 1,
-			  .top = top};
-	int how;
+	enum ptm_way_went went = PTM_WAY_ON;
+	struct ptm_way way;
+	uint64_t b = 0;
 
-	do
-		how = extend(&e);
-	while (how == GO_ON);
-	if (how == IRREGULAR)
-		return false;
+	ptm_way_begin(&way, w->nodes, state, sym, top);
+	way.w = w;
+	while (went == PTM_WAY_ON) {
+		const struct ptm_node *node;
+
+		went = ptm_way_go(&way);
+		if (went == PTM_WAY_IRREGULAR)
+			return false;
+		node = &w->nodes[way.over];
+		if (went != PTM_WAY_BEFORE)
+			b = b * w->power[node->n] + node->b;
+	}
 	edge->state = state;
 	edge->sym = sym;
-	edge->b = e.b;
-	edge->guard = e.guard;
-	edge->next = how == END_BEFORE ? PTM_STATE(e.id) : 0;
-	edge->rest = e.nbits > 0 || e.tip ? e.nbits + 1 : 0;
-	edge->push[0] = e.npush > 0 ? PTM_STATE(e.push[0]) : 0;
-	edge->push[1] = e.npush > 1 ? PTM_STATE(e.push[1]) : 0;
-	edge->n = e.n;
-	edge->npush = e.npush;
-	edge->deepest = e.deepest;
-	edge->pop = e.pop;
-	edge->drop = e.drop;
+	edge->b = b;
+	edge->guard = way.guard;
+	edge->next = went == PTM_WAY_BEFORE ? PTM_STATE(way.id) : 0;
+	edge->rest = way.nbits > 0 || way.tip ? way.nbits + 1 : 0;
+	edge->push[0] = way.npush > 0 ? PTM_STATE(way.push[0]) : 0;
+	edge->push[1] = way.npush > 1 ? PTM_STATE(way.push[1]) : 0;
+	edge->n = way.n;
+	edge->npush = way.npush;
+	edge->deepest = way.deepest;
+	edge->pop = way.pop;
+	edge->drop = way.drop;
 	return true;
 }
 
@@ -228,6 +148,12 @@ const struct ptm_slot *ptm_loops_edge(struct ptm_turbo *t, struct ptm_walk *w, u
 	return &t->built;
 }
 
+/* Walk the lane, if there is nothing irregular. */
+static bool walk(struct ptm_turbo *t, struct ptm_walk *w)
+{
+	return t->counts != NULL ? t->loops->walk_counting(t, w) : t->loops->walk(t, w);
+}
+
 int ptm_turbo_run(struct ptm_turbo *t, struct ptm_walk *w, struct ptm_lexer *lx)
 {
 	const uint64_t turns = w->turns;
@@ -242,8 +168,10 @@ int ptm_turbo_run(struct ptm_turbo *t, struct ptm_walk *w, struct ptm_lexer *lx)
 	if (turns != w->turns)
 		return w->failed ? -PTM_E_NOMEM : 0;
 	load_lane(&t->lane, w);
-	if (!t->loops->walk(t, w) || turns != w->turns)
+	if (!walk(t, w) || turns != w->turns)
 		return w->failed ? -PTM_E_NOMEM : 0;
+	if (t->counts != NULL)
+		PTM_TRY(ptm_edge_counts_add(t->counts, w, t->went));
 	lx->pos = s->pos;
 	lx->last_ip = s->last_ip;
 	store_lane(&t->lane, w);

@@ -6,6 +6,7 @@
 #define PTM_FLOW_TURBO_H
 
 #include "fmt/pt_packet.h"
+#include "flow/edge_counts.h"
 #include "flow/walk.h"
 
 #define PTM_TURBO_ITEMS 1024u
@@ -48,13 +49,20 @@ struct ptm_loops;
 struct ptm_turbo {
 	struct ptm_stretch stretch;
 	struct ptm_lane lane;
-	const struct ptm_loops *loops; /* for this CPU */
+	const struct ptm_loops *loops;  /* for this CPU */
+	struct ptm_edge_counts *counts; /* NULL: nobody counts */
+	size_t went;                    /* entries of its log that are of this stretch */
 	struct ptm_slot built;
 	bool odd_time;        /* the CPU has errata of long CYC and of TMA: they are not simple */
 	uint64_t edges_built; /* how often an edge was not there yet */
 };
 
 void ptm_turbo_init(struct ptm_turbo *t);
+void ptm_turbo_fini(struct ptm_turbo *t);
+
+/* Count what is executed: in tallies, and in @sum (borrowed, see flow/edge_counts.h) unless that is
+ * NULL.  Returns 0 or -PTM_E_NOMEM. */
+int ptm_turbo_count(struct ptm_turbo *t, struct ptm_counts *sum, struct ptm_error *err);
 
 /* Take packets from @lx on, as far as they are simple, with a walk that is on and has no bits
  * pending.  Returns 1 if all is done: @lx and @w have moved, t->stretch tells over what; 0 if

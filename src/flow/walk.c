@@ -254,8 +254,9 @@ int ptm_walk_pushes(struct ptm_walk *w, uint32_t id)
 	return 0;
 }
 
-static void count_branch(struct ptm_tally *tally, const struct ptm_node *node)
+void ptm_walk_tally(struct ptm_tally *tally, const struct ptm_node *node)
 {
+	tally->guessed += node->guessed;
 	tally->call += node->calls;
 	tally->cond += node->klass == PTM_INSN_COND;
 	tally->ret += node->klass == PTM_INSN_RET;
@@ -279,8 +280,7 @@ static int leave(struct ptm_walk *w)
 	struct ptm_node *node = node_at(w, w->at);
 	struct ptm_digest digest = {node->n, w->power[node->n], node->b};
 
-	count_branch(&w->emit->tally, node);
-	w->emit->tally.guessed += node->guessed;
+	ptm_walk_tally(&w->emit->tally, node);
 	if (node->n > 0)
 		PTM_TRY(tell(w, PTM_COUNT_RUN, node->ip, node->n));
 	PTM_TRY(ptm_emit_run(w->emit, node->ip, node->n, (enum ptm_mode)node->mode, &digest,

@@ -120,6 +120,9 @@ static inline uint32_t ptm_walk_tag(const struct ptm_walk *w)
 	return (uint32_t)w->index << 2 | (uint32_t)w->mode;
 }
 
+/* Put @node, whole, into @tally, but for its instructions. */
+void ptm_walk_tally(struct ptm_tally *tally, const struct ptm_node *node);
+
 /* To where @stop says, if the flow gets there before it needs a packet; then `*found`.  If it does
  * not, nothing is counted. */
 int ptm_walk_until(struct ptm_walk *w, const struct ptm_stop *stop, bool *found);
