@@ -128,7 +128,7 @@ PLANTS = [
     ("quota-ignored", "src/os/topo.c",
      "\t\t\tplan->workers = plan->quota;\n", "\t\t\t(void)0;\n"),
     ("generation-freed-at-once", "src/flow/cache.c",
-     "\t\t\tptm_rcu_defer(&old->rcu, gen_free);\n", "\t\t\tgen_free(&old->rcu);\n"),
+     "\t\t\tptm_rcu_defer(&old->rcu, gen_retire);\n", "\t\t\tgen_retire(&old->rcu);\n"),
     ("stack-of-old-generation", "src/flow/walk.c",
      "\tfor (unsigned i = 0; i < PTM_STACK + 2; i++) {\n\t\tuint32_t *id = held_id(w, i);\n",
      "\tfor (unsigned i = PTM_STACK; i < PTM_STACK + 2; i++) {\n\t\tuint32_t *id = held_id(w, i);\n"),

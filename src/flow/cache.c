@@ -101,16 +101,35 @@ void ptm_gen_hold(struct ptm_gen *gen)
 	(void)atomic_fetch_add_explicit(&gen->holders, 1, memory_order_relaxed);
 }
 
+/* One holder less.  True: it was the last one. */
+static bool drop(struct ptm_gen *gen)
+{
+	return atomic_fetch_sub_explicit(&gen->holders, 1, memory_order_acq_rel) == 1;
+}
+
+static struct ptm_gen *gen_of(struct ptm_rcu_head *head)
+{
+	return (struct ptm_gen *)(void *)((char *)head - offsetof(struct ptm_gen, rcu));
+}
+
+static void free_held(struct ptm_rcu_head *head)
+{
+	gen_free(gen_of(head));
+}
+
+/* Not freed here: that may wait for the thread that lets the table of nodes grow, which may wait
+ * for this one to be quiescent.  The cache is done with it, so its head is free. */
 void ptm_gen_release(struct ptm_gen *gen)
 {
-	if (atomic_fetch_sub_explicit(&gen->holders, 1, memory_order_acq_rel) == 1)
-		gen_free(gen);
+	if (drop(gen))
+		ptm_rcu_defer(&gen->rcu, free_held);
 }
 
 /* It was replaced, and no reader is left. */
 static void gen_retire(struct ptm_rcu_head *head)
 {
-	ptm_gen_release((struct ptm_gen *)(void *)((char *)head - offsetof(struct ptm_gen, rcu)));
+	if (drop(gen_of(head)))
+		gen_free(gen_of(head));
 }
 
 /* Tables of edges double from the first to the largest. */
@@ -181,7 +200,8 @@ void ptm_cache_destroy(struct ptm_cache *cache)
 {
 	if (cache == NULL)
 		return;
-	ptm_gen_release(ptm_cache_gen(cache));
+	if (drop(ptm_cache_gen(cache)))
+		gen_free(ptm_cache_gen(cache));
 	/* What was replaced while it was used is freed by now, too. */
 	ptm_rcu_barrier();
 	(void)pthread_mutex_destroy(&cache->lock);

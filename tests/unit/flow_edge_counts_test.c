@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * flow_edge_counts_test.c - what the fast path counts: of every stretch and every case of a
+ * pitfall, with caches of all sizes, what the exact path counts of the same packets (which
+ * flow_counts_test.c checks by hand); and worked out by hand where there is too much of something.
+ */
+#include "flow_pitfalls_code.h"
+#include "flow_pitfalls_context.h"
+#include "flow_pitfalls_return.h"
+#include "flow_pitfalls_sync.h"
+#include "flow_stretch.h"
+
+#include "flow/cache.h"
+#include "flow/fast.h"
+#include "flow/loops.h"
+#include "os/rcu.h"
+
+static const struct ptm_loops *loops;
+
+/* What is decoded with a cache that is given, again and again. */
+struct bench {
+	struct flow_env env;
+	struct ptm_cache *cache; /* NULL: an engine has its own */
+	struct ptm_counts *counts;
+	struct flow_out out;
+};
+
+static struct ptm_fast *fast_of(const struct bench *b)
+{
+	return (struct ptm_fast *)b->env.engine;
+}
+
+static void bench_open(struct bench *b, const struct flow_case *c, struct ptm_cache *cache,
+		       unsigned want)
+{
+	flow_open(&b->env, &ptm_engine_fast, c);
+	b->env.engine->ops->destroy(b->env.engine);
+	b->cache = cache;
+	b->counts = (want & PTM_WANT_COUNTS) != 0 ? ptm_counts_create() : NULL;
+	b->env.engine = ptm_engine_fast.create(
+		&(struct ptm_engine_options){.want = want,
+					     .cache = cache,
+					     .counts = b->counts,
+					     .resync = c->resync ? PTM_RESYNC_IP : PTM_RESYNC_PSB},
+		NULL);
+	assert_non_null(b->env.engine);
+	fast_of(b)->turbo.loops = loops;
+	b->out = (struct flow_out){
+		.env = &b->env, .digest = PTM_DIGEST_EMPTY, .resynced = PTM_DIGEST_EMPTY};
+}
+
+static void bench_close(struct bench *b)
+{
+	ptm_counts_destroy(b->counts);
+	flow_close(&b->env);
+	ptm_cache_destroy(b->cache);
+}
+
+static void decode(struct bench *b, const struct pt_bytes *p, bool cut)
+{
+	b->out.text.n = 0;
+	decode_all(p, cut, &b->out);
+}
+
+static const struct ptm_count *settled(struct bench *b, size_t *n)
+{
+	const struct ptm_count *v;
+
+	assert_int_equal(ptm_engine_fast.settle(b->env.engine, NULL), 0);
+	assert_int_equal(ptm_counts_get(b->counts, &v, n, NULL), 0);
+	return v;
+}
+
+static void same_counts(struct bench *fast, struct bench *exact)
+{
+	size_t n, m;
+	const struct ptm_count *v = settled(fast, &n), *w = settled(exact, &m);
+
+	assert_int_equal(n, m);
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(v[i].kind, w[i].kind);
+		assert_int_equal(v[i].mode, w[i].mode);
+		assert_int_equal(v[i].ip, w[i].ip);
+		assert_int_equal(v[i].to, w[i].to);
+		assert_int_equal(v[i].times, w[i].times);
+	}
+	assert_memory_equal(&fast->out.tally, &exact->out.tally, sizeof(fast->out.tally));
+}
+
+/* ---- caches ---- */
+
+/* Edges that nobody looks up, of nodes that are not there. */
+static void add_edges(struct ptm_cache *cache, uint32_t n)
+{
+	struct ptm_slot slot;
+
+	ptm_rcu_register();
+	for (uint32_t s = 1000; s < 1000 + n; s++) {
+		const struct ptm_edge e = {.state = PTM_STATE(s), .sym = 5};
+
+		ptm_edge_pack(&slot, &e);
+		ptm_gen_add_edge(ptm_cache_gen(cache), &slot);
+	}
+	ptm_rcu_unregister();
+}
+
+/* With room for @room nodes, then it turns. */
+static struct ptm_cache *cache_of(unsigned room)
+{
+	struct ptm_cache *cache = ptm_cache_create(1, NULL);
+	struct ptm_space *other = space_with("90");
+	struct ptm_gen *gen;
+
+	assert_non_null(cache);
+	ptm_rcu_register();
+	gen = ptm_cache_gen(cache);
+	for (unsigned i = room; i < 1023; i++)
+		assert_int_not_equal(
+			ptm_gen_node(gen, ptm_gen_space(gen, other), other, i, PTM_MODE_64), 0);
+	ptm_rcu_unregister();
+	ptm_space_destroy(other);
+	return cache;
+}
+
+enum { EMPTY, ABOUT_TO_GROW, NO_EDGES, ROOMS, CACHES = ROOMS + 15 };
+
+static struct ptm_cache *make_cache(unsigned kind)
+{
+	struct ptm_cache *cache;
+
+	if (kind > ROOMS)
+		return cache_of(kind - ROOMS);
+	cache = ptm_cache_create(kind == NO_EDGES ? 1 : 64 << 20, NULL);
+	assert_non_null(cache);
+	if (kind == NO_EDGES)
+		add_edges(cache, 20000);
+	if (kind == ABOUT_TO_GROW)
+		add_edges(cache, 1365);
+	return cache;
+}
+
+/* ---- the fast path and the exact one ---- */
+
+static unsigned turned;
+
+/* Thrice with one engine: edges are built, then found. */
+static void compare(const struct flow_case *c, unsigned kinds, bool smooth)
+{
+	static struct bench fast, exact;
+	static struct pt_bytes p;
+
+	bench_open(&exact, c, NULL, PTM_WANT_STEPS | PTM_WANT_TALLY | PTM_WANT_COUNTS);
+	flow_packets(&exact.env, &p, c->packets);
+	/* The fast path leaves the last bytes alone. */
+	memset(p.b + p.n, 0, 32);
+	p.n += 32;
+	for (int i = 0; i < 3; i++)
+		decode(&exact, &p, i == 1);
+	for (unsigned kind = 0; kind < kinds; kind++) {
+		bench_open(&fast, c, make_cache(kind), PTM_WANT_TALLY | PTM_WANT_COUNTS);
+		for (int i = 0; i < 3; i++)
+			decode(&fast, &p, i == 1);
+		if (smooth && kind < ROOMS)
+			assert_int_not_equal(fast_of(&fast)->turbo.counts->used, 0);
+		turned += ptm_cache_stats(fast.cache).generations > 1;
+		same_counts(&fast, &exact);
+		bench_close(&fast);
+	}
+	bench_close(&exact);
+	bench_open(&fast, c, make_cache(EMPTY), PTM_WANT_TALLY);
+	for (int i = 0; i < 3; i++)
+		decode(&fast, &p, i == 1);
+	assert_memory_equal(&fast.out.tally, &exact.out.tally, sizeof(fast.out.tally));
+	bench_close(&fast);
+}
+
+static void test_pitfall(void **state)
+{
+	compare((const struct flow_case *)*state, ROOMS, false);
+}
+
+static void test_odd(void **state)
+{
+	compare((const struct flow_case *)*state, CACHES, false);
+}
+
+/* A case as a trace: another packet between two stretches. */
+static void test_stretch(void **state)
+{
+	const struct stretch_case *s = (const struct stretch_case *)*state;
+	static struct flow_text code, packets;
+	const struct flow_case c = {.name = s->name, .code = code.s, .packets = packets.s};
+
+	code = packets = (struct flow_text){.n = 0};
+	flow_expand(&code, s->code);
+	flow_put(&packets, "psb+%" PRIx64 " %s ", s->from, s->before != NULL ? s->before : "");
+	for (const char *at = s->packets; *at != '\0'; at++)
+		flow_put(&packets, *at == '|' ? "cbr" : "%c", *at);
+	compare(&c, CACHES, strstr(s->places, "no") == NULL);
+}
+
+static void test_turned(void **state)
+{
+	(void)state;
+	assert_in_range(turned, 100, 1000000);
+	turned = 0;
+}
+
+/* ---- more than there is room for ---- */
+
+/* 600 nops and a way back to the first: more edges than the log of a stretch has. */
+static void test_long_runs(void **state)
+{
+	static const struct flow_case c = {.code = "@0 90", .packets = "psb+0 2000{TTTTTT} N"};
+	static struct bench b;
+	static struct flow_text code;
+	static struct pt_bytes p;
+	struct flow_case with_code = c;
+	const struct ptm_count *v;
+	uint64_t insns = 0, taken = 0, not_taken = 0;
+	size_t n;
+
+	(void)state;
+	code = (struct flow_text){.n = 0};
+	flow_expand(&code, "@0 600{90} 0f84a2fdffff ffe0");
+	with_code.code = code.s;
+	bench_open(&b, &with_code, NULL, PTM_WANT_TALLY | PTM_WANT_COUNTS);
+	flow_packets(&b.env, &p, c.packets);
+	memset(p.b + p.n, 0, 32);
+	p.n += 32;
+	decode(&b, &p, false);
+	assert_non_null(fast_of(&b)->closely);
+	v = settled(&b, &n);
+	for (size_t i = 0; i < n; i++) {
+		insns += v[i].kind == PTM_COUNT_RUN ? v[i].to * v[i].times : 0;
+		taken += v[i].kind == PTM_COUNT_COND && v[i].to == 1 ? v[i].times : 0;
+		not_taken += v[i].kind == PTM_COUNT_COND && v[i].to == 0 ? v[i].times : 0;
+	}
+	assert_int_equal(insns, 12001 * 601);
+	assert_int_equal(taken, 12000);
+	assert_int_equal(not_taken, 1);
+	assert_int_equal(b.out.tally.insns, 12001 * 601);
+	assert_int_equal(b.out.tally.cond, 12001);
+	bench_close(&b);
+}
+
+enum { JUMPS = 270000 };
+
+/* JUMPS times jmp *rax. */
+static struct ptm_space *space_of_jumps(void)
+{
+	struct ptm_space *space = ptm_space_create();
+	char path[] = "/tmp/ptm-jumps-XXXXXX";
+	uint8_t *code = (uint8_t *)malloc(JUMPS * 2);
+	int fd = mkstemp(path);
+
+	assert_true(code != NULL && fd >= 0);
+	for (size_t i = 0; i < JUMPS; i++)
+		memcpy(code + 2 * i, "\xff\xe0", 2);
+	assert_int_equal(write(fd, code, JUMPS * 2), JUMPS * 2);
+	(void)close(fd);
+	assert_int_equal(ptm_space_add_raw(space, path, 0, JUMPS * 2, FLOW_BASE, NULL), 0);
+	assert_int_equal(ptm_space_seal(space, NULL), 0);
+	(void)unlink(path);
+	free(code);
+	return space;
+}
+
+/* Round all jumps, twice: more different edges than the table has places. */
+static void test_many(void **state)
+{
+	static struct ptm_emit emit;
+	static struct bench b;
+	const struct flow_case c = {.code = "@0 90"};
+	const struct flow_env at = {.base = FLOW_BASE, .mode = 64};
+	struct ptm_space *space = space_of_jumps();
+	static struct pt_bytes head;
+	const size_t size = JUMPS * 2 * 5;
+	uint8_t *data;
+	const struct ptm_count *v;
+	struct ptm_stream_context stream = {.images.first = space};
+	struct ptm_segment seg = {.stream = &stream};
+	size_t n;
+
+	(void)state;
+	bench_open(&b, &c, ptm_cache_create(0, NULL), PTM_WANT_TALLY | PTM_WANT_COUNTS);
+	flow_packets(&at, &head, "psb+0");
+	data = (uint8_t *)calloc(1, head.n + size + 32);
+	assert_non_null(data);
+	memcpy(data, head.b, head.n);
+	for (size_t i = 0; i < 2 * JUMPS; i++) {
+		const uint32_t to = (uint32_t)FLOW_BASE + (uint32_t)((i + 1) % JUMPS) * 2;
+
+		data[head.n + 5 * i] = PT_TIP | 2u << 5;
+		memcpy(&data[head.n + 5 * i + 1], &to, 4);
+	}
+	seg.data = data;
+	seg.len = head.n + size + 32;
+	ptm_emit_init(&emit, drop_batch, NULL);
+	assert_int_equal(ptm_engine_fast.decode(b.env.engine, &seg, &emit, NULL), 0);
+	assert_int_equal(emit.tally.insns, 2 * JUMPS);
+	assert_int_equal(emit.tally.indirect, 2 * JUMPS);
+	v = settled(&b, &n);
+	assert_int_equal(n, 2 * JUMPS);
+	for (size_t i = 0; i < JUMPS; i++) {
+		assert_true(v[i].kind == PTM_COUNT_RUN && v[i].ip == FLOW_BASE + 2 * i);
+		assert_true(v[i].to == 1 && v[i].times == 2);
+		assert_true(v[JUMPS + i].kind == PTM_COUNT_TARGET &&
+			    v[JUMPS + i].ip == FLOW_BASE + 2 * i);
+		assert_true(v[JUMPS + i].to == FLOW_BASE + (i + 1) % JUMPS * 2 &&
+			    v[JUMPS + i].times == 2);
+	}
+	free(data);
+	bench_close(&b);
+	ptm_space_destroy(space);
+}
+
+/* ---- what states mean ---- */
+
+static void decode_in(struct bench *b, const struct ptm_space *space, const struct pt_bytes *p)
+{
+	b->env.stream.images.first = space;
+	decode(b, p, false);
+}
+
+/* What one engine has counted stays, when another one had the generation replaced and nobody reads
+ * it any more. */
+static void test_held(void **state)
+{
+	static struct bench b, exact;
+	static struct pt_bytes p;
+	const struct flow_case c = {.code = CALLS};
+	struct ptm_cache *cache = ptm_cache_create(1, NULL);
+
+	(void)state;
+	bench_open(&exact, &c, NULL, PTM_WANT_STEPS | PTM_WANT_TALLY | PTM_WANT_COUNTS);
+	bench_open(&b, &c, cache, PTM_WANT_TALLY | PTM_WANT_COUNTS);
+	flow_packets(&b.env, &p, "psb+0 NTT NTT NTN tip:0 NTT 32{pad}");
+	for (int i = 0; i < 2; i++) {
+		decode(&exact, &p, false);
+		decode(&b, &p, false);
+		ptm_rcu_register();
+		assert_int_equal(ptm_cache_turn(cache, ptm_cache_gen(cache), NULL), 0);
+		ptm_rcu_unregister();
+		ptm_rcu_barrier();
+	}
+	assert_ptr_not_equal(fast_of(&b)->turbo.counts->gen, ptm_cache_gen(cache));
+	same_counts(&b, &exact);
+	/* Also when nobody asks. */
+	decode(&b, &p, false);
+	bench_close(&b);
+	bench_close(&exact);
+}
+
+/* Each space has its own counts, also where both have the same content and so the same nodes. */
+static void test_spaces(void **state)
+{
+	static struct bench b;
+	static struct pt_bytes p;
+	const struct flow_case c = {.code = "@0 90"};
+	struct ptm_space *one = space_with(CALLS), *two = space_with(CALLS);
+	const struct ptm_count *v;
+	uint64_t times[2] = {0};
+	size_t n;
+
+	(void)state;
+	bench_open(&b, &c, ptm_cache_create(0, NULL), PTM_WANT_TALLY | PTM_WANT_COUNTS);
+	flow_packets(&b.env, &p, "psb+7 tip:7 tip:7 32{pad}");
+	for (int i = 0; i < 6; i++)
+		decode_in(&b, i % 3 == 0 ? one : two, &p);
+	v = settled(&b, &n);
+	assert_int_equal(n, 4);
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(v[i].ip, FLOW_BASE + 7);
+		if (v[i].kind == PTM_COUNT_TARGET)
+			times[ptm_counts_space(b.counts, v[i].space) == two] += v[i].times;
+	}
+	assert_int_equal(times[0], 4);
+	assert_int_equal(times[1], 8);
+	bench_close(&b);
+	ptm_space_destroy(one);
+	ptm_space_destroy(two);
+}
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+static struct CMUnitTest tests[1024];
+static size_t ntests;
+
+static void add_test(const char *name, CMUnitTestFunction fn, const void *state)
+{
+	assert_true(ntests < COUNT(tests));
+	tests[ntests++] =
+		(struct CMUnitTest){.name = name, .test_func = fn, .initial_state = (void *)state};
+}
+
+static void add_cases(const struct flow_case *cases, size_t n, CMUnitTestFunction fn)
+{
+	for (size_t i = 0; i < n; i++)
+		add_test(cases[i].name, fn, &cases[i]);
+}
+
+int main(void)
+{
+	int failed;
+
+	for (size_t i = 0; i < COUNT(stretch_cases); i++)
+		add_test(stretch_cases[i].name, test_stretch, &stretch_cases[i]);
+	add_cases(odd_cases, COUNT(odd_cases), test_odd);
+	add_cases(return_cases, COUNT(return_cases), test_pitfall);
+	add_cases(sync_cases, COUNT(sync_cases), test_pitfall);
+	add_cases(code_cases, COUNT(code_cases), test_pitfall);
+	add_cases(context_cases, COUNT(context_cases), test_pitfall);
+	add_test("turned", test_turned, NULL);
+	add_test("long runs", test_long_runs, NULL);
+	add_test("many", test_many, NULL);
+	add_test("held", test_held, NULL);
+	add_test("spaces", test_spaces, NULL);
+	loops = &ptm_loops_plain;
+	failed =
+		_cmocka_run_group_tests("flow_edge_counts, for any CPU", tests, ntests, NULL, NULL);
+	loops = ptm_loops_best();
+	if (loops == &ptm_loops_plain)
+		(void)fprintf(stderr, "skipped: this CPU has no faster loops\n");
+	else
+		failed += _cmocka_run_group_tests("flow_edge_counts, for this CPU", tests, ntests,
+						  NULL, NULL);
+	return failed;
+}
