@@ -181,8 +181,10 @@ static int expand_all(struct ptm_edge_counts *counts)
 	for (size_t i = 0; i < (size_t)1 << counts->bits && status >= 0; i++)
 		if (counts->slot[i].edge.key != 0)
 			status = expand(counts, &counts->slot[i], &visited);
+	/* There are fewer nodes than places for them. */
 	for (size_t i = 0; i < visited.n && status >= 0; i++)
-		status = count_node(counts, &nodes[i], visited.v[i].times);
+		if ((visited.v[i].times[0] | visited.v[i].times[1]) != 0)
+			status = count_node(counts, &nodes[i], visited.v[i].times);
 	free(visited.v);
 	return status;
 }
