@@ -5,6 +5,9 @@
  */
 #include "flow/frame.h"
 
+#include "base/bytes.h"
+#include "flow/tnts.h"
+
 struct ptm_psbplus ptm_psbplus_judge(const uint8_t *data, size_t len,
 				     const struct ptm_errata *errata)
 {
@@ -114,6 +117,24 @@ static void note_spacing(struct ptm_tally *tally, uint64_t bytes)
 	tally->frame_n++;
 }
 
+/* Pass over the short TNT packets from here on: most packets are.  Returns whether there was one.
+ */
+static bool scan_tnts(struct ptm_lexer *lx, struct ptm_tally *tally)
+{
+	const uint8_t *begin = lx->pos;
+	unsigned at = 64;
+	uint64_t bits;
+
+	while (at == 64 && lx->block_item == 0 && lx->end - lx->pos >= 8) {
+		at = ptm_tnts(ptm_load_le64(lx->pos), &bits);
+		tally->tnt_bits += (unsigned)__builtin_popcountll(bits);
+		lx->pos += at / 8;
+	}
+	tally->packets[PTM_PKT_TNT8] += (uint64_t)(lx->pos - begin);
+	tally->packet_bytes[PTM_PKT_TNT8] += (uint64_t)(lx->pos - begin);
+	return lx->pos != begin;
+}
+
 struct ptm_frame_scan ptm_frame_scan(const struct ptm_frame *frame, struct ptm_tally *tally)
 {
 	struct ptm_frame_scan scan = {.status = PTM_LEX_OK};
@@ -136,6 +157,8 @@ struct ptm_frame_scan ptm_frame_scan(const struct ptm_frame *frame, struct ptm_t
 		if (pkt.kind != PTM_PKT_PAD && !ptm_pkt_is_time(pkt.kind))
 			scan.ovf_last = pkt.kind == PTM_PKT_OVF && !cut;
 		cut = pkt.kind == PTM_PKT_CYC && pkt.n != 0;
+		if (scan_tnts(&lx, tally))
+			scan.ovf_last = cut = false;
 	}
 	scan.good = (size_t)(lx.pos - frame->data);
 	if (scan.status != PTM_LEX_END || scan.good - scan.ovf_at > PTM_OVF_LOOK)

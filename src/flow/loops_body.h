@@ -12,26 +12,12 @@
 #include "flow/loops.h"
 
 #include "base/bytes.h"
+#include "flow/tnts.h"
 
 #include <string.h>
 
-#ifdef __BMI2__
-#include <immintrin.h>
-#endif
-
 #define UNLIKELY(x)   __builtin_expect(!!(x), 0)
-#define BYTES(b)      (UINT64_C(0x0101010101010101) * (b))
 #define ALWAYS_INLINE inline __attribute__((always_inline))
-
-/* The lowest @n bits of @x, all if @n is 64. */
-static inline uint64_t low_bits(uint64_t x, unsigned n)
-{
-#ifdef __BMI2__
-	return _bzhi_u64(x, n);
-#else
-	return n >= 64 ? x : x & ((UINT64_C(1) << n) - 1);
-#endif
-}
 
 /* Bits of the stretch that wait to become a symbol, the oldest on top. */
 struct pending {
@@ -61,21 +47,10 @@ static inline void gather(struct pending *p, uint64_t x, uint64_t mask)
  * @x that is. */
 static ALWAYS_INLINE unsigned take_tnts(struct pending *p, uint64_t x)
 {
-	const uint64_t odd = x & BYTES(1);
-	unsigned at = odd != 0 ? (unsigned)__builtin_ctzll(odd) : 64;
-	uint64_t below = low_bits(x, at), few;
+	uint64_t bits;
+	const unsigned at = ptm_tnts(x, &bits);
 
-	/* In each byte, the bits at and below the highest, which is the stop bit. */
-	below |= below >> 1 & BYTES(0x7f);
-	below |= below >> 2 & BYTES(0x3f);
-	below |= below >> 4 & BYTES(0x0f);
-	/* 00 and 02, PAD and the escape, are no TNT packets. */
-	few = low_bits(BYTES(4), at) & ~below;
-	if (UNLIKELY(few != 0)) {
-		at = (unsigned)__builtin_ctzll(few) - 2;
-		below = low_bits(below, at);
-	}
-	gather(p, x, below >> 1 & BYTES(0x7e));
+	gather(p, x, bits);
 	return at;
 }
 
@@ -118,7 +93,7 @@ static ALWAYS_INLINE void put_full(struct lexing *l)
 /* The symbol of what is pending. */
 static inline uint32_t last_sym(const struct pending *p, unsigned tip)
 {
-	return PTM_SYM(low_bits(p->bits, p->n), p->n, tip);
+	return PTM_SYM(ptm_low_bits(p->bits, p->n), p->n, tip);
 }
 
 /* By IPBytes of a TIP: bytes of the address, how far to shift up and down again to extend its sign,
@@ -364,7 +339,7 @@ static ALWAYS_INLINE bool go_along(struct walking *k, const struct ptm_slot *e, 
 	if (rest == 0) {
 		k->sym = (++k->item)->sym;
 	} else {
-		const uint32_t left = (uint32_t)low_bits(k->sym, rest) | 1u << rest;
+		const uint32_t left = (uint32_t)ptm_low_bits(k->sym, rest) | 1u << rest;
 
 		if (UNLIKELY(left == k->sym)) {
 			k->idle = k->item == k->idle_item ? k->idle + 1 : 1;

@@ -266,51 +266,91 @@ static struct ptm_space *space_of_jumps(void)
 	return space;
 }
 
+/* TIPs to the jumps of these numbers, from the first one on. */
+static void jump(struct bench *b, const struct ptm_space *space, const uint32_t *to, size_t n)
+{
+	static struct ptm_emit emit;
+	static struct pt_bytes head;
+	const struct flow_env at = {.base = FLOW_BASE, .mode = 64};
+	const struct ptm_stream_context stream = {.images.first = space};
+	struct ptm_segment seg = {.stream = &stream};
+	uint8_t *data;
+
+	flow_packets(&at, &head, "psb+0");
+	seg.len = head.n + n * 5 + 32;
+	data = (uint8_t *)calloc(1, seg.len);
+	assert_non_null(data);
+	memcpy(data, head.b, head.n);
+	for (size_t i = 0; i < n; i++) {
+		const uint32_t ip = (uint32_t)FLOW_BASE + to[i] * 2;
+
+		data[head.n + 5 * i] = PT_TIP | 2u << 5;
+		memcpy(&data[head.n + 5 * i + 1], &ip, 4);
+	}
+	seg.data = data;
+	ptm_emit_init(&emit, drop_batch, NULL);
+	assert_int_equal(ptm_engine_fast.decode(b->env.engine, &seg, &emit, NULL), 0);
+	assert_int_equal(emit.tally.insns, n);
+	assert_int_equal(emit.tally.indirect, n);
+	free(data);
+}
+
+static bool is_count(const struct ptm_count *v, enum ptm_count_kind kind, uint64_t jump,
+		     uint64_t to, uint64_t times)
+{
+	return v->kind == kind && v->ip == FLOW_BASE + 2 * jump && v->to == to && v->times == times;
+}
+
+static uint32_t jumps[2 * JUMPS];
+
 /* Round all jumps, twice: more different edges than the table has places. */
 static void test_many(void **state)
 {
-	static struct ptm_emit emit;
 	static struct bench b;
 	const struct flow_case c = {.code = "@0 90"};
-	const struct flow_env at = {.base = FLOW_BASE, .mode = 64};
 	struct ptm_space *space = space_of_jumps();
-	static struct pt_bytes head;
-	const size_t size = JUMPS * 2 * 5;
-	uint8_t *data;
 	const struct ptm_count *v;
-	struct ptm_stream_context stream = {.images.first = space};
-	struct ptm_segment seg = {.stream = &stream};
 	size_t n;
 
 	(void)state;
 	bench_open(&b, &c, ptm_cache_create(0, NULL), PTM_WANT_TALLY | PTM_WANT_COUNTS);
-	flow_packets(&at, &head, "psb+0");
-	data = (uint8_t *)calloc(1, head.n + size + 32);
-	assert_non_null(data);
-	memcpy(data, head.b, head.n);
-	for (size_t i = 0; i < 2 * JUMPS; i++) {
-		const uint32_t to = (uint32_t)FLOW_BASE + (uint32_t)((i + 1) % JUMPS) * 2;
-
-		data[head.n + 5 * i] = PT_TIP | 2u << 5;
-		memcpy(&data[head.n + 5 * i + 1], &to, 4);
-	}
-	seg.data = data;
-	seg.len = head.n + size + 32;
-	ptm_emit_init(&emit, drop_batch, NULL);
-	assert_int_equal(ptm_engine_fast.decode(b.env.engine, &seg, &emit, NULL), 0);
-	assert_int_equal(emit.tally.insns, 2 * JUMPS);
-	assert_int_equal(emit.tally.indirect, 2 * JUMPS);
+	for (uint32_t i = 0; i < 2 * JUMPS; i++)
+		jumps[i] = (i + 1) % JUMPS;
+	jump(&b, space, jumps, 2 * JUMPS);
 	v = settled(&b, &n);
 	assert_int_equal(n, 2 * JUMPS);
 	for (size_t i = 0; i < JUMPS; i++) {
-		assert_true(v[i].kind == PTM_COUNT_RUN && v[i].ip == FLOW_BASE + 2 * i);
-		assert_true(v[i].to == 1 && v[i].times == 2);
-		assert_true(v[JUMPS + i].kind == PTM_COUNT_TARGET &&
-			    v[JUMPS + i].ip == FLOW_BASE + 2 * i);
-		assert_true(v[JUMPS + i].to == FLOW_BASE + (i + 1) % JUMPS * 2 &&
-			    v[JUMPS + i].times == 2);
+		assert_true(is_count(&v[i], PTM_COUNT_RUN, i, 1, 2));
+		assert_true(is_count(&v[JUMPS + i], PTM_COUNT_TARGET, i,
+				     FLOW_BASE + (i + 1) % JUMPS * 2, 2));
 	}
-	free(data);
+	bench_close(&b);
+	ptm_space_destroy(space);
+}
+
+/* From the first jump to each other one and back, twice: one edge with many targets. */
+static void test_targets(void **state)
+{
+	static struct bench b;
+	enum { N = JUMPS / 3 };
+	const struct flow_case c = {.code = "@0 90"};
+	struct ptm_space *space = space_of_jumps();
+	const struct ptm_count *v;
+	size_t n;
+
+	(void)state;
+	bench_open(&b, &c, ptm_cache_create(0, NULL), PTM_WANT_TALLY | PTM_WANT_COUNTS);
+	for (uint32_t i = 0; i < 4 * N; i++)
+		jumps[i] = i % 2 == 0 ? 1 + i / 2 % N : 0;
+	jump(&b, space, jumps, 4 * N);
+	v = settled(&b, &n);
+	assert_int_equal(n, 1 + 3 * N);
+	assert_true(is_count(&v[0], PTM_COUNT_RUN, 0, 1, 2 * N));
+	for (size_t i = 1; i <= N; i++) {
+		assert_true(is_count(&v[i], PTM_COUNT_RUN, i, 1, 2));
+		assert_true(is_count(&v[N + i], PTM_COUNT_TARGET, 0, FLOW_BASE + 2 * i, 2));
+		assert_true(is_count(&v[2 * N + i], PTM_COUNT_TARGET, i, FLOW_BASE, 2));
+	}
 	bench_close(&b);
 	ptm_space_destroy(space);
 }
@@ -414,6 +454,7 @@ int main(void)
 	add_test("turned", test_turned, NULL);
 	add_test("long runs", test_long_runs, NULL);
 	add_test("many", test_many, NULL);
+	add_test("targets", test_targets, NULL);
 	add_test("held", test_held, NULL);
 	add_test("spaces", test_spaces, NULL);
 	loops = &ptm_loops_plain;
