@@ -79,6 +79,7 @@ struct model {
 	bool cuts;                 /* the last one cuts the address that it adds up or pops, ... */
 	uint64_t whole;            /* ... from this */
 	uint64_t cut;              /* ... to this */
+	uint64_t used;             /* bits, at most, since tracing began or an overflow */
 	bool known;                /* there was an instruction, ... */
 	uint64_t at;               /* ... here */
 	bool overflow;             /* one was seen */
@@ -177,6 +178,7 @@ static void execute(struct model *m, uint64_t ip)
 	m->returns = m->cuts = false;
 	if (!read_insn(m, ip, &insn))
 		return;
+	m->used += insn.klass == PTM_INSN_COND || insn.klass == PTM_INSN_RET;
 	if (insn.klass == PTM_INSN_CALL_INDIRECT ||
 	    (insn.klass == PTM_INSN_CALL && insn.target != ip + insn.len)) {
 		m->top = (m->top + 1) % DEPTH;
@@ -338,6 +340,37 @@ static bool is_behind_bits(const struct flow_pair *pair, uint64_t frame, uint64_
 	return bits;
 }
 
+/* Came more bits before @offset than all branches used up, since tracing began or an overflow? */
+static bool has_bits_left(const struct model *m, uint64_t frame, uint64_t offset)
+{
+	const struct flow_pair *pair = m->pair;
+	uint64_t bits = 0;
+	struct ptm_lexer lx;
+	struct ptm_pkt pkt;
+
+	ptm_lexer_init(&lx, pair->trace + frame, pair->len - (size_t)frame);
+	while (ptm_lex_next(&lx, &pkt) == PTM_LEX_OK && (uint64_t)(lx.pos - pair->trace) <= offset)
+		if (pkt.kind == PTM_PKT_TNT8 || pkt.kind == PTM_PKT_TNT64)
+			bits += pkt.n;
+		else if (pkt.kind == PTM_PKT_TIP_PGD || pkt.kind == PTM_PKT_OVF)
+			bits = 0;
+	return bits > m->used;
+}
+
+/* Is the frame's PSB+ cut short by an overflow, before a MODE.Exec? */
+static bool has_no_mode(const struct flow_pair *pair, uint64_t frame)
+{
+	struct ptm_lexer lx;
+	struct ptm_pkt pkt;
+
+	ptm_lexer_init(&lx, pair->trace + frame, pair->len - (size_t)frame);
+	while (ptm_lex_next(&lx, &pkt) == PTM_LEX_OK && pkt.kind != PTM_PKT_MODE_EXEC &&
+	       pkt.kind != PTM_PKT_PSBEND)
+		if (pkt.kind == PTM_PKT_OVF)
+			return true;
+	return false;
+}
+
 /* Is there a PTWRITE at @ip? */
 static bool is_ptwrite(const struct model *m, uint64_t ip)
 {
@@ -391,7 +424,9 @@ static enum flow_reason explain_packets(const struct model *m, size_t frame, con
 	struct around around;
 
 	if (is_event(b, PTM_EV_PAGING) || is_event(b, PTM_EV_VMCS)) {
-		if (a_insn && is_behind_bits(pair, begin, b->ev->offset) &&
+		if (a_insn &&
+		    (is_behind_bits(pair, begin, b->ev->offset) ||
+		     has_bits_left(m, begin, b->ev->offset)) &&
 		    is_tip_branch(next_branch(m, a->ip)))
 			return FLOW_PIP;
 		if (!a_insn ||
@@ -404,6 +439,10 @@ static enum flow_reason explain_packets(const struct model *m, size_t frame, con
 		if (has_tip_near(pair, begin, a->ev->offset, behind->ip))
 			return FLOW_NOT_TAKEN;
 	}
+	/* It can not read what leads to the next PSB. */
+	if (is_gap(a) && a->ev->arg == PTM_GAP_SEAM && m->overflow && !m->known && b->there &&
+	    b->ev == NULL && a->ev->ip == b->ip && has_no_mode(pair, begin))
+		return FLOW_MODE;
 	if (is_gap(a) && (a->ev->arg == PTM_GAP_MISMATCH || a->ev->arg == PTM_GAP_CONFIG ||
 			  a->ev->arg == PTM_GAP_BAD_PACKET || a->ev->arg == PTM_GAP_TRUNCATED))
 		return FLOW_STOPS;
@@ -600,8 +639,11 @@ static void note(struct model *m, const struct token *t)
 		execute(m, t->ip);
 	if (is_event(t, PTM_EV_OVERFLOW)) {
 		m->n = 0;
+		m->used = 0;
 		m->overflow = true;
 	}
+	if (is_event(t, PTM_EV_DISABLED) || is_event(t, PTM_EV_ASYNC_DISABLED))
+		m->used = 0;
 	if (is_event(t, PTM_EV_EXEC_MODE))
 		m->mode = t->ev->arg == 64   ? PTM_MODE_64
 			  : t->ev->arg == 32 ? PTM_MODE_32
