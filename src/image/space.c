@@ -225,7 +225,7 @@ int ptm_space_open(struct ptm_space *space, const char *path, const struct ptm_i
 int ptm_space_expect(struct ptm_space *space, const char *path, const char *build_id,
 		     struct ptm_error *err)
 {
-	struct ptm_image_name *name;
+	struct ptm_image_name *name = NULL;
 
 	if (*build_id == '\0')
 		return 0;
@@ -240,7 +240,7 @@ int ptm_space_expect(struct ptm_space *space, const char *path, const char *buil
 int ptm_space_name(struct ptm_space *space, const char *path, const char *recorded,
 		   struct ptm_error *err)
 {
-	struct ptm_image_name *name;
+	struct ptm_image_name *name = NULL;
 
 	PTM_TRY(intern(space, path, &name, err));
 	if (name->recorded == NULL)

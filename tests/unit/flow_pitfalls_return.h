@@ -83,6 +83,9 @@ static const struct flow_case return_cases[] = {
 	     "psb 9901 fup:=100401000 psbend "
 	     "m32 tip:20 TT",
 	     "=100401000 =100401010 [exec mode 32 @20] 20 5", .alias = 0x100401000),
+	/* 100401000 in 32-bit code: je 401006. */
+	CASE("R02-truncated-branch", "@0 7404 @6 7400", "psb 9902 fup:=100401000 psbend TT",
+	     "=100401000 6", .alias = 0x100401000),
 
 	/* No entry from before a PSB helps behind it. */
 	CASE("B03d+R02-tip", "@0 90 e81a000000 90 7400 @20 90 c3", "psb+1 psb+21 tip:6 N",
