@@ -352,7 +352,7 @@ static void grow_edges(struct ptm_gen *gen, struct ptm_edges *full)
 	if (ptm_gen_edges(gen) == full && may_grow(gen, full)) {
 		edges = ptm_edges_create(edge_bits(full) + 1);
 		for (size_t i = 0; edges != NULL && i < ptm_edges_cap(full); i++)
-			if (atomic_load_explicit(&full->slot[i].key, memory_order_acquire) > 1)
+			if (ptm_slot_is_full(&full->slot[i]))
 				(void)ptm_edges_add(edges, &full->slot[i]);
 		if (edges != NULL) {
 			atomic_store_explicit(&gen->edges, edges, memory_order_release);

@@ -7,8 +7,15 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* The key of a slot that is being filled: no state has this bit. */
+/* In the key of a slot that is being filled: no state has this bit. */
 #define BUSY UINT64_C(1)
+
+bool ptm_slot_is_full(const struct ptm_slot *slot)
+{
+	const uint64_t key = atomic_load_explicit(&slot->key, memory_order_acquire);
+
+	return key != 0 && (key & BUSY) == 0;
+}
 
 static size_t table_bytes(const struct ptm_edges *edges)
 {
@@ -135,8 +142,9 @@ enum ptm_edge_added ptm_edges_add(struct ptm_edges *edges, const struct ptm_slot
 		struct ptm_slot *s = slot_at(edges, key, i);
 		uint64_t found = 0;
 
-		if (atomic_compare_exchange_strong_explicit(
-			    &s->key, &found, BUSY, memory_order_acquire, memory_order_acquire)) {
+		if (atomic_compare_exchange_strong_explicit(&s->key, &found, key | BUSY,
+							    memory_order_acquire,
+							    memory_order_acquire)) {
 			fill(s, slot, key);
 			atomic_fetch_add_explicit(&edges->used, 1, memory_order_relaxed);
 			return PTM_EDGE_NEW;

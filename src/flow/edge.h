@@ -139,6 +139,9 @@ const struct ptm_slot *ptm_edges_find(const struct ptm_edges *edges, uint64_t ke
 void ptm_edge_pack(struct ptm_slot *slot, const struct ptm_edge *edge);
 void ptm_edge_unpack(struct ptm_edge *edge, const struct ptm_slot *slot);
 
+/* Is there an edge in @slot, whole? */
+bool ptm_slot_is_full(const struct ptm_slot *slot);
+
 /* Publish a copy of @slot: PTM_EDGE_NEW, unless somebody did already, or there is no room in its
  * group.  Threads: any number at once. */
 enum ptm_edge_added { PTM_EDGE_NEW, PTM_EDGE_THERE, PTM_EDGE_NO_ROOM };
