@@ -115,7 +115,7 @@ PLANTS = [
     ("timeline-off-by-one", "src/image/timeline.c",
      "tsc <= tsc", "tsc < tsc"),
     ("capture-digest-unchecked", "src/pipeline/run.c",
-     "\t\tstatus = ptm_session_check_streams(session, err);\n", "\t\tstatus = 0;\n"),
+     "\t\tstatus = ptm_session_check_streams(run->session, err);\n", "\t\tstatus = 0;\n"),
     ("truth-digest-unchecked", "src/sink/verify.c",
      "\t\treturn ptm_session_check_truth(vs->session, i, err);\n", "\t\treturn 0;\n"),
     ("return-stack-at-psb", "src/record/encoder.c",
