@@ -151,7 +151,8 @@ static int add_to_function(struct making *m, const struct ptm_hot_insn *insn)
 
 	if (found < 0)
 		return found;
-	key.named = found > 0;
+	/* What a file says of itself may be wrong. */
+	key.named = found > 0 && symbol.begin < PTM_SPOT_OFFSETS;
 	if (key.named)
 		key.spot = PTM_SPOT(image, symbol.begin);
 	if (f == NULL || by_function(f, &key) != 0) {

@@ -193,6 +193,13 @@ static int add_run(struct making *m, const struct ptm_space *space, const struct
 		const uint64_t spot = spot_of(m, space, ip);
 		struct ptm_insn insn;
 
+		if (spot == PTM_SPOT_NONE && ptm_space_find(space, ip) != SIZE_MAX)
+			return PTM_FAIL(
+				m->err, PTM_E_FORMAT,
+				"Cannot count code at 0x%llx: it lies beyond the first %llu GiB "
+				"of its file",
+				(unsigned long long)ip,
+				(unsigned long long)(PTM_SPOT_OFFSETS >> 30));
 		if (spot == PTM_SPOT_NONE || ptm_code_read(&cursor, ip, &insn) <= 0)
 			return PTM_FAIL(m->err, PTM_E_BUG,
 					"There is no instruction at 0x%llx, which was counted",

@@ -113,4 +113,54 @@ like "a stripped image" "$out" 'hottest functions
  +[0-9]+ 100\.00% +-  - +without a symbol in hot
 .* hot\+0x[0-9a-f]+
 .*'
+
+# A symbol that begins far outside of its file, for an earlier segment has the same addresses: the image of `sig` with a table of
+# symbols and two segments put behind it.
+cp -r "$data" evil
+chmod -R u+w evil
+cat >evil.py <<'END'
+import struct, sys
+path, outside = sys.argv[1], int(sys.argv[2], 0)
+image = bytearray(open(path, "rb").read())
+image += bytes(-len(image) % 16)
+segments = [(1, 5, outside, 0x401000, 0x401000, 0x1000, 0x1000, 4096), (1, 5, 0x1000, 0x401000, 0x401000, 24576, 24576, 4096)]
+at_segments = len(image)
+image += b"".join(struct.pack("<IIQQQQQQ", *s) for s in segments)
+names = b"\0first\0"
+at_names = len(image)
+image += names + bytes(-len(names) % 8)
+symbols = bytes(24) + struct.pack("<IBBHQQ", 1, 0x12, 0, 1, 0x401000, 0x5000)
+at_symbols = len(image)
+image += symbols
+at_sections = len(image)
+sections = [(0,) * 10, (0, 1, 6, 0x401000, 0x1000, 24576, 0, 0, 16, 0), (0, 3, 0, 0, at_names, len(names), 0, 0, 1, 0),
+            (0, 2, 0, 0, at_symbols, len(symbols), 2, 1, 8, 24)]
+image += b"".join(struct.pack("<IIQQQQIIQQ", *s) for s in sections)
+struct.pack_into("<QQ", image, 32, at_segments, at_sections)
+struct.pack_into("<HHHHH", image, 54, 56, len(segments), 64, len(sections), 0)
+open(path, "wb").write(image)
+END
+for outside in 0xffff000000000000 0x4000000123; do
+	cp "$data"/images/* evil/images/
+	python3 evil.py evil/images/* $outside
+	run stat -q --hot 3 evil
+	same "exit code" "$code" 0
+	like "a symbol outside ($outside)" "$out" '.*
+ +[0-9]+ 100\.00% +-  - +without a symbol in [^'$'\n'']*
+.*'
+done
+cp "$data"/images/* evil/images/
+python3 evil.py evil/images/* 0x1000
+run stat -q --hot 3 evil
+like "the same inside" "$out" '.*
+ +[0-9]+ 100\.00% +[0-9]+  [0-9a-f]+  first in [^'$'\n'']*
+.*'
+
+# Code so far behind in a file that places have no room for it; a file system that knows no such files is passed over.
+if truncate -s $(((1 << 38) + 0x8000)) far 2>/dev/null; then
+	dd if="$(echo "$data"/images/*)" of=far bs=4096 skip=1 seek=$(((1 << 38) / 4096)) count=6 conv=notrunc status=none
+	run stat -q --hot 2 --raw far:0x4000000000-0x4000006000:0x401000 "$trace"
+	expect 65 "" "ptmill: Cannot count code at 0x401013: it lies beyond the first 256 GiB of its file"
+	rm far
+fi
 finish
