@@ -18,6 +18,8 @@
 #define NESTED "@0 e80b000000 7400 ffe0 @10 e80b000000 c3 @20 e80b000000 c3 @30 7400 c3"
 /* 00 nop   01 je 8   03 call 0   08 ret */
 #define RECURSE "@0 90 7405 e8f8ffffff c3"
+/* 00 je 8   02 call 0   07 ret   08 je f   0a call 0   0f ret */
+#define RECURSE_TWICE "@0 7406 e8f9ffffff c3 7405 e8f1ffffff c3"
 /* 00 call 5   05 pop rax   06 call 10   0b je d   0d jmp *rax   10 je 12   12 ret */
 #define GET_PC "@0 e800000000 58 e805000000 7400 ffe0 @10 7400 c3"
 /* 00 to c7 nop   c8 je 0   ce jmp *rax */
@@ -75,6 +77,8 @@ static const struct stretch_case stretch_cases[] = {
 	 "@25 5 15 | @5 | @0"},
 	{"... the last of which is not compressed", NESTED, 0, NULL, "N tip:25 T",
 	 "0 10 20 30 32 25", "@15 5"},
+	{"1040 calls, more than the walk has room for", RECURSE_TWICE, 0, NULL,
+	 "260{NTNNTN} TT 10{TTTTTT} TTTT", "520{0 2 0 8 a} 0 8 f f 31{7 f}", "@7"},
 	{"64 calls, and as many that are forgotten", RECURSE, 0, NULL,
 	 "21{NNNNNN} NNT | 10{TTTTTT} TTTT | T", "0 1 128{3 0 1} 64{8}", "@8 64{8} | @8 | no"},
 	{"64 calls and returns in one stretch", RECURSE, 0, NULL,
