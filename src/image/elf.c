@@ -17,9 +17,7 @@
 
 pthread_mutex_t ptm_elf_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Call with ptm_elf_lock held; NULL if the file is not ELF.  libelf does not write to the memory.
- */
-static Elf *elf_start(const struct ptm_map *map)
+Elf *ptm_elf_open(const struct ptm_map *map)
 {
 	Elf *elf;
 
@@ -112,7 +110,7 @@ int ptm_space_add_elf(struct ptm_space *space, const char *path, bool has_base, 
 
 	PTM_TRY(ptm_space_open(space, path, &name, err));
 	(void)pthread_mutex_lock(&ptm_elf_lock);
-	elf = elf_start(&name->image->map);
+	elf = ptm_elf_open(&name->image->map);
 	if (elf == NULL) {
 		rc = PTM_FAIL(err, PTM_E_FORMAT,
 			      "Cannot use ELF image: path=\"%s\" is not an ELF file; see --raw",
@@ -157,7 +155,7 @@ void ptm_elf_build_id(const struct ptm_map *map, char out[2 * PTM_BUILD_ID_MAX +
 
 	out[0] = '\0';
 	(void)pthread_mutex_lock(&ptm_elf_lock);
-	elf = elf_start(map);
+	elf = ptm_elf_open(map);
 	if (elf != NULL && elf_getphdrnum(elf, &n) != 0)
 		n = 0;
 	for (size_t i = 0; i < n && !found; i++) {

@@ -16,6 +16,10 @@
 /* Held around whatever asks libelf or libdw. */
 extern pthread_mutex_t ptm_elf_lock;
 
+/* The ELF file that is mapped, for libelf, which does not write to it; NULL if it is none.  Owned
+ * by the caller, who has the lock. */
+struct Elf *ptm_elf_open(const struct ptm_map *map);
+
 /* A mapped file, shared by all its names and uses. */
 struct ptm_image {
 	dev_t dev;

@@ -104,21 +104,6 @@ void ptm_symbols_destroy(struct ptm_symbols *symbols)
 	free(symbols);
 }
 
-/* NULL if the file is not ELF. */
-static Elf *elf_of(const struct ptm_map *map)
-{
-	Elf *elf;
-
-	if (elf_version(EV_CURRENT) == EV_NONE || map->len == 0)
-		return NULL;
-	elf = elf_memory((char *)(uintptr_t)map->data, map->len);
-	if (elf != NULL && elf_kind(elf) != ELF_K_ELF) {
-		(void)elf_end(elf);
-		elf = NULL;
-	}
-	return elf;
-}
-
 static bool read_segments(struct facts *facts)
 {
 	size_t n = 0;
@@ -301,7 +286,7 @@ static bool read_image(struct facts *facts)
 {
 	GElf_Shdr header;
 
-	facts->elf = elf_of(&facts->image->map);
+	facts->elf = ptm_elf_open(&facts->image->map);
 	if (facts->elf == NULL)
 		return true;
 	if (!read_segments(facts))
