@@ -714,12 +714,13 @@ static struct ptm_engine *ipt_create(const struct ptm_engine_options *options,
 {
 	struct ipt_engine *e = (struct ipt_engine *)calloc(1, sizeof(*e));
 
-	/* It keeps code in libipt's images, and goes on at PSBs only. */
 	if (e == NULL) {
 		(void)PTM_FAIL(err, PTM_E_NOMEM, "Cannot create the engine");
 		return NULL;
 	}
 	e->base.ops = &ptm_engine_ipt;
+	/* Of the other options it needs none: it keeps code in libipt's images, and goes on at PSBs
+	 * only. */
 	e->counts = options->counts;
 	e->code = ptm_code_create(CODE_BYTES, NULL);
 	if (e->code == NULL) {

@@ -15,8 +15,6 @@
 #include "flow/loops.h"
 #include "os/rcu.h"
 
-static const struct ptm_loops *loops;
-
 /* What is decoded with a cache that is given, again and again. */
 struct bench {
 	struct flow_env env;
@@ -422,30 +420,9 @@ static void test_spaces(void **state)
 	ptm_space_destroy(two);
 }
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
-static struct CMUnitTest tests[1024];
-static size_t ntests;
-
-static void add_test(const char *name, CMUnitTestFunction fn, const void *state)
-{
-	assert_true(ntests < COUNT(tests));
-	tests[ntests++] =
-		(struct CMUnitTest){.name = name, .test_func = fn, .initial_state = (void *)state};
-}
-
-static void add_cases(const struct flow_case *cases, size_t n, CMUnitTestFunction fn)
-{
-	for (size_t i = 0; i < n; i++)
-		add_test(cases[i].name, fn, &cases[i]);
-}
-
 int main(void)
 {
-	int failed;
-
-	for (size_t i = 0; i < COUNT(stretch_cases); i++)
-		add_test(stretch_cases[i].name, test_stretch, &stretch_cases[i]);
+	add_stretches(test_stretch);
 	add_cases(odd_cases, COUNT(odd_cases), test_odd);
 	add_cases(return_cases, COUNT(return_cases), test_pitfall);
 	add_cases(sync_cases, COUNT(sync_cases), test_pitfall);
@@ -457,14 +434,6 @@ int main(void)
 	add_test("targets", test_targets, NULL);
 	add_test("held", test_held, NULL);
 	add_test("spaces", test_spaces, NULL);
-	loops = &ptm_loops_plain;
-	failed =
-		_cmocka_run_group_tests("flow_edge_counts, for any CPU", tests, ntests, NULL, NULL);
-	loops = ptm_loops_best();
-	if (loops == &ptm_loops_plain)
-		(void)fprintf(stderr, "skipped: this CPU has no faster loops\n");
-	else
-		failed += _cmocka_run_group_tests("flow_edge_counts, for this CPU", tests, ntests,
-						  NULL, NULL);
-	return failed;
+	return run_with_all_loops("flow_edge_counts, for any CPU",
+				  "flow_edge_counts, for this CPU");
 }

@@ -8,6 +8,8 @@
 
 #include "flow_case.h"
 
+#include "flow/loops.h"
+
 /* 00 call 10   05 jne 0   07 jmp *rax   10 nop   11 je 15   13 nop   14 ret   15 ret */
 #define CALLS "@0 e80b000000 75f9 ffe0 @10 90 7402 90 c3 c3"
 /* Once round in CALLS: not taken, compressed, taken. */
@@ -150,6 +152,48 @@ static inline struct ptm_space *space_with(const char *code)
 	map_code(space, &bytes, FLOW_BASE, 0);
 	assert_int_equal(ptm_space_seal(space, NULL), 0);
 	return space;
+}
+
+/* All tests of a program. */
+static struct CMUnitTest tests[1024];
+static size_t ntests;
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+static inline void add_test(const char *name, CMUnitTestFunction fn, const void *state)
+{
+	assert_true(ntests < COUNT(tests));
+	tests[ntests++] =
+		(struct CMUnitTest){.name = name, .test_func = fn, .initial_state = (void *)state};
+}
+
+static inline void add_cases(const struct flow_case *cases, size_t n, CMUnitTestFunction fn)
+{
+	for (size_t i = 0; i < n; i++)
+		add_test(cases[i].name, fn, &cases[i]);
+}
+
+static inline void add_stretches(CMUnitTestFunction fn)
+{
+	for (size_t i = 0; i < COUNT(stretch_cases); i++)
+		add_test(stretch_cases[i].name, fn, &stretch_cases[i]);
+}
+
+/* Those that a test uses. */
+static const struct ptm_loops *loops;
+
+/* Run them all, with the loops for any CPU, then with those for this one. */
+static inline int run_with_all_loops(const char *any_cpu, const char *this_cpu)
+{
+	int failed;
+
+	loops = &ptm_loops_plain;
+	failed = _cmocka_run_group_tests(any_cpu, tests, ntests, NULL, NULL);
+	loops = ptm_loops_best();
+	if (loops != &ptm_loops_plain)
+		return failed + _cmocka_run_group_tests(this_cpu, tests, ntests, NULL, NULL);
+	(void)fprintf(stderr, "skipped: this CPU has no faster loops\n");
+	return failed;
 }
 
 #endif

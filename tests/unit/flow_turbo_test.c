@@ -299,8 +299,6 @@ static void test_race(void **state)
 
 /* ---- stretches ---- */
 
-static const struct ptm_loops *loops;
-
 /* What a case is decoded with. */
 struct bench {
 	struct ptm_cache *cache;
@@ -707,36 +705,15 @@ static void test_longest_run(void **state)
 	}
 }
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
-static struct CMUnitTest tests[1024];
-static size_t ntests;
-
-static void add_test(const char *name, CMUnitTestFunction fn, const void *state)
-{
-	assert_true(ntests < COUNT(tests));
-	tests[ntests++] =
-		(struct CMUnitTest){.name = name, .test_func = fn, .initial_state = (void *)state};
-}
-
-static void add_cases(const struct flow_case *cases, size_t n, CMUnitTestFunction fn)
-{
-	for (size_t i = 0; i < n; i++)
-		add_test(cases[i].name, fn, &cases[i]);
-}
-
 int main(void)
 {
-	int failed;
-
 	add_test("table", test_table, NULL);
 	add_test("pack", test_pack, NULL);
 	add_test("guards", test_guards, NULL);
 	add_test("states", test_states, NULL);
 	add_test("growth", test_growth, NULL);
 	add_test("race", test_race, NULL);
-	for (size_t i = 0; i < COUNT(stretch_cases); i++)
-		add_test(stretch_cases[i].name, test_stretch, &stretch_cases[i]);
+	add_stretches(test_stretch);
 	add_test("turn", test_turn, NULL);
 	add_test("time", test_time, NULL);
 	add_test("keys", test_keys, NULL);
@@ -746,13 +723,5 @@ int main(void)
 	add_cases(sync_cases, COUNT(sync_cases), test_pitfall);
 	add_cases(code_cases, COUNT(code_cases), test_pitfall);
 	add_cases(context_cases, COUNT(context_cases), test_pitfall);
-	loops = &ptm_loops_plain;
-	failed = _cmocka_run_group_tests("flow_turbo, for any CPU", tests, ntests, NULL, NULL);
-	loops = ptm_loops_best();
-	if (loops == &ptm_loops_plain)
-		(void)fprintf(stderr, "skipped: this CPU has no faster loops\n");
-	else
-		failed += _cmocka_run_group_tests("flow_turbo, for this CPU", tests, ntests, NULL,
-						  NULL);
-	return failed;
+	return run_with_all_loops("flow_turbo, for any CPU", "flow_turbo, for this CPU");
 }
