@@ -29,9 +29,9 @@
 #endif
 
 #define EDGE_BITS_FIRST 12u
-#define EDGE_BITS_MAX   28u
-#define EDGE_LOAD       3u /* a table is full when one slot in so many is used ... */
-#define EDGE_LOAD_LEAST 8u /* ... or in so many, where one finds no room */
+#define EDGE_BITS_MAX   26u /* places in it have 32 bits (flow/turbo.h) */
+#define EDGE_LOAD       3u  /* a table is full when one slot in so many is used ... */
+#define EDGE_LOAD_LEAST 8u  /* ... or in so many, where one finds no room */
 
 /* Of one node: the node, its link, its share of the hash table's buckets. */
 #define NODE_COST (sizeof(struct ptm_node) + sizeof(struct ptm_rcu_map_node) + 16)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* In the key of a slot that is being filled: no state has this bit. */
+/* In the key of a slot that is being filled: no other has this bit. */
 #define BUSY UINT64_C(1)
 
 bool ptm_slot_is_full(const struct ptm_slot *slot)
@@ -53,8 +53,8 @@ void ptm_edges_destroy(struct ptm_edges *edges)
 /* The @i-th slot to look at for a key. */
 static struct ptm_slot *slot_at(const struct ptm_edges *edges, uint64_t key, unsigned i)
 {
-	const uint32_t sym = (uint32_t)(key >> 32) & ((1u << PTM_SYM_WIDTH) - 1);
-	const struct ptm_slot *first = ptm_slot_at(edges->slot, edges->shift, (uint32_t)key, sym);
+	const struct ptm_slot *first =
+		ptm_slot_at(edges->slot, edges->shift, (uint32_t)key & ~PTM_STATE_FREE, key);
 
 	return &edges->slot[(size_t)(first - edges->slot) ^ i];
 }
@@ -77,66 +77,80 @@ const struct ptm_slot *ptm_edges_find(const struct ptm_edges *edges, uint64_t ke
 	return NULL;
 }
 
+bool ptm_sym_bits(uint64_t sym, uint32_t *bits, unsigned *n)
+{
+	const uint32_t what = PTM_SYM_WHAT(sym);
+
+	*bits = 0;
+	*n = 0;
+	if ((sym & PTM_SYM_PACKETS) == 0) {
+		*n = 31u - (unsigned)__builtin_clz(what);
+		*bits = what ^ 1u << *n;
+		return true;
+	}
+	for (unsigned at = 0; at < (sym & PTM_SYM_SIZE); at += 8) {
+		const uint32_t packet = what >> at & 0xff;
+		unsigned in;
+
+		if (packet < 4 || (packet & 1) != 0)
+			return false;
+		in = 30u - (unsigned)__builtin_clz(packet);
+		*bits = *bits << in | (packet >> 1 & ((1u << in) - 1));
+		*n += in;
+	}
+	return true;
+}
+
 void ptm_edge_pack(struct ptm_slot *slot, const struct ptm_edge *edge)
 {
-	const uint32_t how = edge->npush | (edge->rest == 0 && edge->sym & 1 ? PTM_SLOT_TIP : 0) |
+	const uint32_t how = edge->npush |
+			     (edge->rest == 0 && (edge->sym & PTM_SYM_TIP) ? PTM_SLOT_TIP : 0) |
 			     (edge->pop ? PTM_SLOT_POP : 0) | (edge->drop ? PTM_SLOT_DROP : 0);
 
-	atomic_store_explicit(&slot->b, edge->b, memory_order_relaxed);
-	atomic_store_explicit(&slot->next, edge->next, memory_order_relaxed);
-	atomic_store_explicit(&slot->guard, edge->guard, memory_order_relaxed);
-	atomic_store_explicit(&slot->push,
-			      (edge->push[0] | edge->deepest) | (uint64_t)(edge->push[1] | how)
-									<< 32,
-			      memory_order_relaxed);
-	atomic_store_explicit(&slot->key,
-			      PTM_EDGE_KEY(edge->state, edge->sym) |
-				      (uint64_t)edge->rest << PTM_SLOT_KEY_BITS |
-				      (uint64_t)edge->n << 55,
+	slot->b = edge->b;
+	slot->next = edge->next | edge->rest;
+	slot->guard = edge->guard | edge->deepest;
+	slot->push[0] = edge->push[0] | edge->n;
+	slot->push[1] = edge->push[1] | how;
+	atomic_store_explicit(&slot->key, PTM_EDGE_KEY(edge->state, edge->sym),
 			      memory_order_release);
 }
 
 void ptm_edge_unpack(struct ptm_edge *edge, const struct ptm_slot *slot)
 {
 	const uint64_t key = atomic_load_explicit(&slot->key, memory_order_acquire);
-	const uint64_t push = atomic_load_explicit(&slot->push, memory_order_relaxed);
-	const uint32_t how = PTM_SLOT_HOW(push);
+	const uint32_t how = PTM_SLOT_HOW(slot);
 
 	*edge = (struct ptm_edge){
-		.state = (uint32_t)key,
-		.sym = (uint32_t)(key >> 32) & ((1u << PTM_SYM_WIDTH) - 1),
-		.guard = atomic_load_explicit(&slot->guard, memory_order_relaxed),
-		.next = atomic_load_explicit(&slot->next, memory_order_relaxed),
-		.rest = PTM_SLOT_REST(key),
-		.push = {(uint32_t)push & ~PTM_STATE_FREE,
-			 (uint32_t)(push >> 32) & ~PTM_STATE_FREE},
-		.n = PTM_SLOT_N(key),
+		.state = (uint32_t)key & ~PTM_STATE_FREE,
+		.sym = key & PTM_SYM_MASK,
+		.guard = slot->guard & ~PTM_STATE_FREE,
+		.next = slot->next & ~PTM_STATE_FREE,
+		.rest = PTM_SLOT_REST(slot),
+		.push = {slot->push[0] & ~PTM_STATE_FREE, slot->push[1] & ~PTM_STATE_FREE},
+		.n = PTM_SLOT_N(slot),
 		.npush = how & PTM_SLOT_NPUSH,
-		.deepest = PTM_SLOT_DEEPEST(push),
+		.deepest = PTM_SLOT_DEEPEST(slot),
 		.pop = (how & PTM_SLOT_POP) != 0,
 		.drop = (how & PTM_SLOT_DROP) != 0,
-		.b = atomic_load_explicit(&slot->b, memory_order_relaxed),
+		.b = slot->b,
 	};
 }
 
 /* Fill a slot that is ours. */
 static void fill(struct ptm_slot *to, const struct ptm_slot *from, uint64_t key)
 {
-	atomic_store_explicit(&to->b, atomic_load_explicit(&from->b, memory_order_relaxed),
-			      memory_order_relaxed);
-	atomic_store_explicit(&to->next, atomic_load_explicit(&from->next, memory_order_relaxed),
-			      memory_order_relaxed);
-	atomic_store_explicit(&to->guard, atomic_load_explicit(&from->guard, memory_order_relaxed),
-			      memory_order_relaxed);
-	atomic_store_explicit(&to->push, atomic_load_explicit(&from->push, memory_order_relaxed),
-			      memory_order_relaxed);
+	to->b = from->b;
+	to->next = from->next;
+	to->guard = from->guard;
+	to->push[0] = from->push[0];
+	to->push[1] = from->push[1];
 	atomic_store_explicit(&to->key, key, memory_order_release);
 }
 
 enum ptm_edge_added ptm_edges_add(struct ptm_edges *edges, const struct ptm_slot *slot)
 {
 	const uint64_t key = atomic_load_explicit(&slot->key, memory_order_acquire);
-	const uint32_t guard = atomic_load_explicit(&slot->guard, memory_order_relaxed);
 
 	for (unsigned i = 0; i < PTM_EDGE_GROUP; i++) {
 		struct ptm_slot *s = slot_at(edges, key, i);
@@ -149,7 +163,7 @@ enum ptm_edge_added ptm_edges_add(struct ptm_edges *edges, const struct ptm_slot
 			atomic_fetch_add_explicit(&edges->used, 1, memory_order_relaxed);
 			return PTM_EDGE_NEW;
 		}
-		if (found == key && atomic_load_explicit(&s->guard, memory_order_relaxed) == guard)
+		if (found == key && ((s->guard ^ slot->guard) & ~PTM_STATE_FREE) == 0)
 			return PTM_EDGE_THERE;
 	}
 	return PTM_EDGE_NO_ROOM;

@@ -9,7 +9,7 @@
  * too many instructions.
  *
  * The table is a hash table: an edge stands in the slot that its key says, or in another one of the
- * group around it, of which the next lies in the same 64 bytes.  Slots are filled once and never
+ * group around it, of which the next lies in the same cache line.  Slots are filled once and never
  * change, so a reader needs no lock: the key is stored last.  A table that fills up is copied into
  * one of twice the size; the old one is freed when nobody can read it any more.
  */
@@ -23,11 +23,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PTM_EDGE_BITS  16u
-#define PTM_EDGE_INSNS 511u /* at most, in one edge */
+#define PTM_EDGE_BITS  16u  /* in a symbol of bits */
+#define PTM_EDGE_INSNS 255u /* at most, in one edge: as in a node */
 #define PTM_EDGE_PUSH  2u   /* calls at most that stay on the stack */
 #define PTM_EDGE_DEEP  15u  /* how far the stack may rise on the way */
-#define PTM_EDGE_GROUP 16u  /* slots where an edge may stand */
+#define PTM_EDGE_GROUP 16u  /* slots where an edge may stand ... */
+#define PTM_EDGE_NEAR  4u   /* ... and those of them that the loops look at themselves */
 
 /* A node's id as edges have it: spread over the upper 24 bits, so that the index of a slot takes no
  * multiplication on the way from one edge to the next, and a byte is free for other things. */
@@ -39,15 +40,29 @@
 #define PTM_STATE_ID(s)                                                                            \
 	(((uint32_t)(s) >> (32 - PTM_STATE_BITS)) * PTM_STATE_K_INV & ((1u << PTM_STATE_BITS) - 1))
 
-/* A symbol: TNT bits below a stop bit, shifted by one; bit 0 says that a TIP follows them. */
-#define PTM_SYM(bits, n, tip) (((uint32_t)(bits) | 1u << (n)) << 1 | (uint32_t)(tip))
-#define PTM_SYM_K             0x85ebca6bu
-#define PTM_SYM_WIDTH         (PTM_EDGE_BITS + 2)
+/* A symbol, which is the key of an edge but for the state: in the upper half what it is made of, in
+ * the lowest byte what that is, and whether a TIP follows.  It is made of short TNT packets as they
+ * are in the trace, up to four, whose bits nobody has to gather to look them up; or of TNT bits
+ * below a stop bit, which go on where an edge stopped, or where packets were cut by others. */
+#define PTM_SYM_TIP     2u
+#define PTM_SYM_PACKETS 4u
+#define PTM_SYM_SIZE    0x38u /* of the packets, in bits */
+#define PTM_SYM_MAX     32u   /* bits of packets in one symbol */
+#define PTM_SYM_FLAGS   (PTM_SYM_TIP | PTM_SYM_PACKETS | PTM_SYM_SIZE)
+#define PTM_SYM(bits, n, tip)                                                                      \
+	((uint64_t)((uint32_t)(bits) | 1u << (n)) << 32 | ((tip) ? PTM_SYM_TIP : 0))
+#define PTM_SYM_OF(packets, size, tip)                                                             \
+	((uint64_t)(packets) << 32 | PTM_SYM_PACKETS | (size) | ((tip) ? PTM_SYM_TIP : 0))
+#define PTM_SYM_WHAT(sym) ((uint32_t)((sym) >> 32))
+#define PTM_SYM_MASK      (UINT64_C(0xffffffff) << 32 | PTM_SYM_FLAGS)
+#define PTM_SYM_K         0x85ebca6bu
 
-#define PTM_EDGE_KEY(state, sym) ((uint32_t)(state) | (uint64_t)(sym) << 32)
+#define PTM_EDGE_KEY(state, sym) ((uint32_t)(state) | (uint64_t)(sym))
+#define PTM_KEY_STATE(key)       ((uint32_t)(key) & ~PTM_STATE_FREE)
 
 struct ptm_edge {
-	uint32_t state, sym; /* where it begins, and over what */
+	uint64_t sym;   /* over what it leads ... */
+	uint32_t state; /* ... and where it begins */
 	/* A state: the edge goes through a compressed return below its own calls, and so holds only
 	 * if that is what is on the stack, and pops it; 0: it does not. */
 	uint32_t guard;
@@ -63,23 +78,21 @@ struct ptm_edge {
 	uint64_t b;       /* digest of the instructions alone */
 };
 
-/* An edge in the table, packed so that what the next look-up waits for needs no unpacking. */
+/* An edge in the table: half a cache line.  Only who fills it writes it, and all but the key is
+ * read by those only who found the key. */
 struct ptm_slot {
-	_Atomic uint64_t key;   /* PTM_EDGE_KEY(), rest, n; 0: empty */
-	_Atomic uint64_t b;     /* digest */
-	_Atomic uint32_t next;  /* state */
-	_Atomic uint32_t guard; /* state */
-	_Atomic uint64_t push;  /* two states; in the free byte of the first deepest, in that of the
-				   second PTM_SLOT_* */
+	_Atomic uint64_t key; /* PTM_EDGE_KEY(); 0: empty */
+	uint64_t b;           /* digest */
+	uint32_t next;        /* state; in the free byte `rest` */
+	uint32_t guard;       /* state; in the free byte `deepest` */
+	uint32_t push[2];     /* states; in the free bytes `n`, and PTM_SLOT_* */
 };
 
-#define PTM_SLOT_KEY_BITS      (32 + PTM_SYM_WIDTH)
-#define PTM_SLOT_REST(key)     ((uint32_t)((key) >> PTM_SLOT_KEY_BITS) & 31)
-#define PTM_SLOT_N(key)        ((uint32_t)((key) >> 55))
-#define PTM_SLOT_STATES        UINT64_C(0xffffff00ffffff00)
-#define PTM_SLOT_DEEPEST(push) ((uint32_t)(push)&PTM_STATE_FREE)
-#define PTM_SLOT_HOW(push)     ((uint32_t)((push) >> 32) & PTM_STATE_FREE)
-#define PTM_SLOT_NPUSH         3u /* bits of `how`: number of calls */
+#define PTM_SLOT_REST(slot)    ((slot)->next & PTM_STATE_FREE)
+#define PTM_SLOT_DEEPEST(slot) ((slot)->guard & PTM_STATE_FREE)
+#define PTM_SLOT_N(slot)       ((slot)->push[0] & PTM_STATE_FREE)
+#define PTM_SLOT_HOW(slot)     ((slot)->push[1] & PTM_STATE_FREE)
+#define PTM_SLOT_NPUSH         3u /* number of calls */
 #define PTM_SLOT_TIP           4u /* the edge uses up its TIP */
 #define PTM_SLOT_POP           8u
 #define PTM_SLOT_DROP          16u
@@ -98,33 +111,38 @@ static inline size_t ptm_edges_cap(const struct ptm_edges *edges)
 
 /* The slot of a symbol. */
 static inline const struct ptm_slot *ptm_slot_at(const struct ptm_slot *slots, unsigned shift,
-						 uint32_t state, uint32_t sym)
+						 uint32_t state, uint64_t sym)
 {
-	return &slots[(state ^ sym * PTM_SYM_K) >> shift];
+	return &slots[(state ^ PTM_SYM_WHAT(sym) * PTM_SYM_K) >> shift];
 }
 
-/* The next one of its group. */
-static inline const struct ptm_slot *ptm_slot_twin(const struct ptm_slot *slot)
+/* The @i-th slot to look at for a key whose first one is @slot. */
+static inline const struct ptm_slot *ptm_slot_next(const struct ptm_slot *slot, unsigned i)
 {
-	return (const struct ptm_slot *)((uintptr_t)slot ^ sizeof(*slot));
+	return (const struct ptm_slot *)((uintptr_t)slot ^ i * sizeof(*slot));
 }
 
 /* Has @slot this key? */
 static inline bool ptm_slot_has(const struct ptm_slot *slot, uint64_t key)
 {
-	const uint64_t found = atomic_load_explicit(&slot->key, memory_order_acquire);
-
-	return (found ^ key) << (64 - PTM_SLOT_KEY_BITS) == 0;
+	return atomic_load_explicit(&slot->key, memory_order_acquire) == key;
 }
 
-/* Does it hold with @top on the stack (0: nothing)?  One branch, mostly taken: that there is a
- * guard is not foreseen so well. */
+/* All ones if @slot has a guard. */
+static inline uint32_t ptm_slot_guarded(const struct ptm_slot *slot)
+{
+	return 0u - (uint32_t)(slot->guard > PTM_STATE_FREE);
+}
+
+/* Does it hold with @top on the stack (0: nothing), whatever is in its free byte?  One branch,
+ * mostly taken: that there is a guard is not foreseen so well. */
 static inline bool ptm_slot_holds(const struct ptm_slot *slot, uint32_t top)
 {
-	const uint32_t guard = atomic_load_explicit(&slot->guard, memory_order_relaxed);
-
-	return ((guard ^ top) & (0u - (uint32_t)(guard != 0))) == 0;
+	return ((slot->guard ^ top) & ptm_slot_guarded(slot) & ~PTM_STATE_FREE) == 0;
 }
+
+/* The TNT bits of @sym, the oldest on top, and how many.  False: these are no TNT packets. */
+bool ptm_sym_bits(uint64_t sym, uint32_t *bits, unsigned *n);
 
 /* A table of 2^@bits slots, a group at least, in zeroed memory; NULL if there is none. */
 struct ptm_edges *ptm_edges_create(unsigned bits);

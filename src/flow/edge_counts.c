@@ -24,7 +24,7 @@ struct ptm_edge_count {
 #define ADDENDS 32u
 enum { CALL = 0, GUESSED = 14, COND = 28, RET = 38, INDIRECT = 48, FAR = 54, END = 60 };
 _Static_assert(PTM_EDGE_INSNS *ADDENDS < 1u << 14, "calls and guesses do not fit");
-_Static_assert((PTM_EDGE_BITS + 1) * ADDENDS < 1u << 10, "branches do not fit");
+_Static_assert((PTM_SYM_MAX / 8 * 6 + 1) * ADDENDS < 1u << 10, "branches do not fit");
 _Static_assert(ADDENDS < 1u << 6, "what is there once does not fit");
 
 #define ONE(field)                  (UINT64_C(1) << (field))
@@ -70,8 +70,8 @@ static int no_memory(struct ptm_error *err)
 
 static void begin_again(struct ptm_way *way, struct ptm_node *nodes, const struct ptm_went *edge)
 {
-	ptm_way_begin(way, nodes, (uint32_t)edge->key,
-		      (uint32_t)(edge->key >> 32) & ((1u << PTM_SYM_WIDTH) - 1), edge->guard);
+	(void)ptm_way_begin(way, nodes, (uint32_t)edge->key & ~PTM_STATE_FREE,
+			    edge->key & PTM_SYM_MASK, edge->guard);
 }
 
 static bool goes_over(enum ptm_way_went went)

@@ -33,8 +33,8 @@ const struct ptm_loops *ptm_loops_best(void);
  * made of it so far means nothing. */
 bool ptm_loops_target(struct ptm_walk *w, uint64_t ip, uint32_t *id);
 
-/* The edge, which was not in the first two slots for it; NULL: there is none. */
-const struct ptm_slot *ptm_loops_edge(struct ptm_turbo *t, struct ptm_walk *w, uint32_t state,
-				      uint32_t sym, uint32_t top);
+/* The edge, which was not in the first slots for it; NULL: there is none. */
+const struct ptm_slot *ptm_loops_edge(struct ptm_turbo *t, struct ptm_walk *w, uint64_t key,
+				      uint32_t top);
 
 #endif

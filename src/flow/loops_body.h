@@ -2,12 +2,13 @@
  *
  * loops_body.h - the loops of loops.h, as PTM_LOOPS: included by the files that compile them.
  *
- * Lexing: what stands before the next odd byte are TNT packets, up to eight in one load.  Their
- * bits are gathered at once, so that no branch depends on how many they are.  A TIP's target
- * depends on the packet only, so it is resolved here, and what the walk needs next is fetched
- * ahead.
+ * Lexing: what stands before the next odd byte are TNT packets, up to eight in one load.  If they
+ * are few and a TIP follows, they are a symbol as they are.  Else their bits are gathered at once,
+ * so that no branch depends on how many they are.  A TIP's target depends on the packet only, so it
+ * is resolved here, and what the walk needs next is fetched ahead.
  *
- * Walking: each symbol is one look-up of an edge.
+ * Walking: each symbol is one look-up of an edge.  Behind a TIP its place is known from the lexing,
+ * and nothing waits for the edge before it.
  */
 #include "flow/loops.h"
 
@@ -16,8 +17,32 @@
 
 #include <string.h>
 
+#define LIKELY(x)     __builtin_expect(!!(x), 1)
 #define UNLIKELY(x)   __builtin_expect(!!(x), 0)
 #define ALWAYS_INLINE inline __attribute__((always_inline))
+#define NEVER_INLINE  __attribute__((noinline))
+
+#define TIP 0x0du /* the lowest five bits of its packet */
+
+/* The table of edges. */
+struct tables {
+	const struct ptm_slot *slots;
+	unsigned shift;
+};
+
+static inline struct tables tables_of(const struct ptm_walk *w)
+{
+	const struct ptm_edges *edges = ptm_gen_edges(w->gen);
+
+	return (struct tables){edges->slot, edges->shift};
+}
+
+/* Where in it the edge of @state and @sym stands, in bytes. */
+static inline uint32_t place_of(const struct tables *tables, uint32_t state, uint64_t sym)
+{
+	return (uint32_t)sizeof(struct ptm_slot) *
+	       ((state ^ PTM_SYM_WHAT(sym) * PTM_SYM_K) >> tables->shift);
+}
 
 /* Bits of the stretch that wait to become a symbol, the oldest on top. */
 struct pending {
@@ -56,42 +81,49 @@ static ALWAYS_INLINE unsigned take_tnts(struct pending *p, uint64_t x)
 
 /* A stretch on its way from packets to symbols. */
 struct lexing {
-	const uint8_t *pos, *end;
+	const uint8_t *pos, *end; /* the next packet; behind that none is begun */
 	struct pending pending;
-	struct ptm_item *item, *last; /* the next one; behind that no packet is begun */
+	struct ptm_item *item; /* the next one */
 	uint64_t last_ip;
-	uint32_t state; /* where the next symbol begins, if that is known */
-	const struct ptm_slot *slots;
-	unsigned shift;
-	uint32_t tag; /* of nodes found lately */
+	uint32_t state; /* where the next symbol begins; 0: that is not known */
+	struct tables tables;
 };
 
-/* The edge of a symbol behind a TIP will be looked up soon, and is mostly not in the first cache.
- * For others this fetches what is there already: no branch is cheaper. */
-static ALWAYS_INLINE void put(struct lexing *l, uint32_t sym, uint32_t target)
+/* A symbol behind a TIP, and where its own TIP leads.  Its edge is fetched: it will be looked up
+ * soon, and is mostly not in the first cache. */
+static ALWAYS_INLINE void put(struct lexing *l, uint64_t sym, uint32_t target)
 {
-	const uint32_t known = l->state != 0 ? sym : 0;
+	const uint32_t place = place_of(&l->tables, l->state, sym);
 
-	l->item->sym = sym;
-	l->item->target = target;
-	l->item++;
-	__builtin_prefetch(ptm_slot_at(l->slots, l->shift, l->state, known));
+	*l->item++ = (struct ptm_item){PTM_EDGE_KEY(l->state, sym), target, place};
+	__builtin_prefetch((const char *)l->tables.slots + place);
 	l->state = target;
 }
 
-static ALWAYS_INLINE void put_full(struct lexing *l)
+/* A symbol behind anything. */
+static ALWAYS_INLINE void put_any(struct lexing *l, uint64_t sym, uint32_t target)
+{
+	if (l->state != 0) {
+		put(l, sym, target);
+	} else {
+		*l->item++ = (struct ptm_item){sym, target, 0};
+		l->state = target;
+	}
+}
+
+static inline void put_full(struct lexing *l)
 {
 	while (l->pending.n > PTM_EDGE_BITS) {
 		l->pending.n -= PTM_EDGE_BITS;
-		put(l,
-		    PTM_SYM(l->pending.bits >> l->pending.n & ((1u << PTM_EDGE_BITS) - 1),
-			    PTM_EDGE_BITS, 0),
-		    0);
+		put_any(l,
+			PTM_SYM(l->pending.bits >> l->pending.n & ((1u << PTM_EDGE_BITS) - 1),
+				PTM_EDGE_BITS, false),
+			0);
 	}
 }
 
 /* The symbol of what is pending. */
-static inline uint32_t last_sym(const struct pending *p, unsigned tip)
+static inline uint64_t last_sym(const struct pending *p, bool tip)
 {
 	return PTM_SYM(ptm_low_bits(p->bits, p->n), p->n, tip);
 }
@@ -103,22 +135,25 @@ static const uint8_t ip_extend[8] = {0, 0, 0, 16, 0, 0, 0, 0};
 static const uint64_t ip_mask[8] = {0, 0xffff,     0xffffffff, UINT64_MAX, 0xffffffffffff,
 				    0, UINT64_MAX, 0};
 
-/* The address of the TIP at @p.  Returns the packet's size, 0 if it has none.  Branches on IPBytes
- * are mostly foreseen, a table would have the next packet wait for this one's. */
-static ALWAYS_INLINE unsigned tip_address(const uint8_t *p, unsigned kind, uint64_t *ip)
+/* The address of the TIP at @p, whose first byte is @first.  Returns the packet's size, 0 if it has
+ * none.  Branches on IPBytes are mostly foreseen, a table would have the next packet wait for this
+ * one's. */
+static ALWAYS_INLINE unsigned tip_address(const uint8_t *p, uint8_t first, uint64_t *ip)
 {
-	const uint64_t raw = ptm_load_le64(p + 1);
+	const unsigned kind = first >> 5;
+	uint64_t raw;
 
-	if (kind == 1) {
-		*ip = (*ip & ~UINT64_C(0xffff)) | (raw & 0xffff);
+	if (first == (1 << 5 | TIP)) {
+		*ip = (*ip & ~UINT64_C(0xffff)) | ptm_load_le16(p + 1);
 		return 3;
 	}
-	if (kind == 2) {
-		*ip = (*ip & ~UINT64_C(0xffffffff)) | (raw & 0xffffffff);
+	if (first == (2 << 5 | TIP)) {
+		*ip = (*ip & ~UINT64_C(0xffffffff)) | ptm_load_le32(p + 1);
 		return 5;
 	}
 	if (ip_mask[kind] == 0)
 		return 0;
+	raw = ptm_load_le64(p + 1);
 	*ip = ((uint64_t)((int64_t)(raw << ip_extend[kind]) >> ip_extend[kind]) & ip_mask[kind]) |
 	      (*ip & ~ip_mask[kind]);
 	return 1u + ip_bytes[kind];
@@ -177,73 +212,137 @@ static inline unsigned take_other(struct lexing *l, struct ptm_stretch *s, const
 	return size;
 }
 
-/* A TIP.  Returns its size, or 0. */
-static ALWAYS_INLINE unsigned take_tip(struct lexing *l, struct ptm_walk *w)
+/* The state that the TIP at @p leads to.  Returns its size, or 0. */
+static ALWAYS_INLINE unsigned take_tip(struct lexing *l, struct ptm_walk *w, const uint8_t *p,
+				       uint8_t first, uint32_t *target)
 {
 	uint64_t ip = l->last_ip;
-	const unsigned size = tip_address(l->pos, l->pos[0] >> 5, &ip);
+	const unsigned size = tip_address(p, first, &ip);
 	const struct ptm_front *front = ptm_walk_front(w, ip);
-	uint32_t id = front->id;
 
 	if (UNLIKELY(size == 0))
 		return 0;
-	if (UNLIKELY(((front->ip ^ ip) | (front->tag ^ l->tag)) != 0)) {
+	*target = front->state;
+	if (UNLIKELY(front->ip != ip)) {
 		uint32_t found;
 
 		if (!ptm_loops_target(w, ip, &found))
 			return 0;
-		id = found;
+		*target = PTM_STATE(found);
 	}
 	l->last_ip = ip;
-	put(l, last_sym(&l->pending, 1), PTM_STATE(id));
-	l->pending.n = 0;
 	return size;
 }
 
 /* Some TNT packets and the one behind them.  False: here the stretch ends. */
 static ALWAYS_INLINE bool take_unit(struct lexing *l, struct ptm_stretch *s, struct ptm_walk *w)
 {
-	uint64_t x;
-	unsigned at, size;
+	const uint64_t x = ptm_load_le64(l->pos);
+	const unsigned at = take_tnts(&l->pending, x);
+	uint32_t target;
+	unsigned size;
 
-	if (UNLIKELY(l->pos >= l->end || l->item >= l->last))
-		return false;
-	x = ptm_load_le64(l->pos);
-	at = take_tnts(&l->pending, x);
 	put_full(l);
 	l->pos += at / 8;
 	if (at == 64)
 		return true;
-	size = (x >> at & 31) == 0x0d ? take_tip(l, w) : take_other(l, s, l->pos);
+	if ((x >> at & 31) == TIP) {
+		size = take_tip(l, w, l->pos, (uint8_t)(x >> at), &target);
+		if (UNLIKELY(size == 0))
+			return false;
+		put_any(l, last_sym(&l->pending, true), target);
+		l->pending.n = 0;
+	} else {
+		size = take_other(l, s, l->pos);
+	}
 	l->pos += size;
 	return size != 0;
 }
 
+/* What is no symbol as it is, up to where bits no longer wait.  False: here the stretch ends. */
+static ALWAYS_INLINE bool take_units(struct lexing *from, struct ptm_stretch *s, struct ptm_walk *w)
+{
+	struct lexing l = *from;
+	bool more;
+
+	do {
+		more = take_unit(&l, s, w);
+	} while (more && l.pos < l.end && l.pending.n != 0);
+	*from = l;
+	return more;
+}
+
+/* @pos and @at bits.  How many packets they are is mostly foreseen, and then the next symbol need
+ * not wait for this one's bytes; as arithmetic, which the compiler would make of it, it would. */
+static ALWAYS_INLINE const uint8_t *behind_tnts(const uint8_t *pos, uint64_t at)
+{
+	if (at == 0) {
+		__asm__("" : "+r"(pos));
+	} else if (at == 8) {
+		pos += 1;
+		__asm__("" : "+r"(pos));
+	} else if (at == 16) {
+		pos += 2;
+		__asm__("" : "+r"(pos));
+	} else {
+		pos += at / 8;
+	}
+	return pos;
+}
+
+/* Symbols of some TNT packets and the TIP behind them, as long as there are any.  Nothing is
+ * pending, and so it is known where the first one begins. */
+static ALWAYS_INLINE void take_symbols(struct lexing *from, struct ptm_walk *w)
+{
+	struct lexing l = *from;
+
+	while (l.pos < l.end) {
+		const uint64_t x = ptm_load_le64(l.pos), odd = x & PTM_BYTES(1);
+		const uint64_t at = odd != 0 ? (unsigned)__builtin_ctzll(odd) : 64;
+		const uint8_t first = (uint8_t)(x >> (at & 63));
+		const uint8_t *p;
+		uint32_t target;
+		unsigned size;
+
+		if (UNLIKELY(at > PTM_SYM_MAX) || UNLIKELY((first & 31) != TIP))
+			break;
+		p = behind_tnts(l.pos, at);
+		size = take_tip(&l, w, p, first, &target);
+		if (UNLIKELY(size == 0))
+			break;
+		put(&l, PTM_SYM_OF(ptm_low_bits(x, (unsigned)at), at, true), target);
+		l.pos = p + size;
+	}
+	from->pos = l.pos;
+	from->item = l.item;
+	from->last_ip = l.last_ip;
+	from->state = l.state;
+}
+
 static inline struct lexing begin(struct ptm_stretch *s, struct ptm_walk *w)
 {
-	const struct ptm_edges *edges = ptm_gen_edges(w->gen);
-	/* Up to here eight bytes and a packet behind them can be read, which are fewer than
-	 * PTM_TURBO_SPARE items. */
-	const ptrdiff_t room = s->limit - s->pos - PTM_PKT_MAX_SIZE;
+	/* Up to here eight bytes and a packet behind them can be read.  No byte is more than one
+	 * item. */
+	const ptrdiff_t left = s->limit - s->pos - PTM_PKT_MAX_SIZE;
+	const ptrdiff_t room =
+		left < (ptrdiff_t)PTM_TURBO_BYTES ? left : (ptrdiff_t)PTM_TURBO_BYTES;
 
+	ptm_walk_tune(w);
 	s->pads = 0;
 	s->has_tsc = false;
 	return (struct lexing){.pos = s->pos,
 			       .end = s->pos + (room > 0 ? room : 0),
 			       .item = s->items,
-			       .last = s->items + PTM_TURBO_ITEMS,
 			       .last_ip = s->last_ip,
 			       .state = s->state,
-			       .slots = edges->slot,
-			       .shift = edges->shift,
-			       .tag = ptm_walk_tag(w)};
+			       .tables = tables_of(w)};
 }
 
 static inline void finish(struct lexing *l, struct ptm_stretch *s)
 {
 	if (l->pending.n > 0)
-		put(l, last_sym(&l->pending, 0), 0);
-	l->item->sym = 0; /* is read, not used */
+		put_any(l, last_sym(&l->pending, false), 0);
+	*l->item = (struct ptm_item){.key = l->state}; /* where a TIP at the end leads */
 	s->n = (unsigned)(l->item - s->items);
 	s->last_ip = l->last_ip;
 	s->pos = l->pos;
@@ -253,14 +352,11 @@ static void lex(struct ptm_stretch *s, struct ptm_walk *w)
 {
 	struct lexing l = begin(s, w);
 
-	while (take_unit(&l, s, w))
-		;
+	do {
+		if (!s->careful)
+			take_symbols(&l, w);
+	} while (l.pos < l.end && take_units(&l, s, w));
 	finish(&l, s);
-}
-
-static inline uint32_t get(const _Atomic uint32_t *word)
-{
-	return atomic_load_explicit(word, memory_order_relaxed);
 }
 
 static inline bool is_other(const struct ptm_slot *e, uint64_t key, uint32_t top)
@@ -270,45 +366,36 @@ static inline bool is_other(const struct ptm_slot *e, uint64_t key, uint32_t top
 
 /* A walk over the symbols of a stretch. */
 struct walking {
-	const struct ptm_item *item;
-	uint32_t sym, state, top;
+	const struct ptm_item *item, *end;
+	uint64_t key;   /* of the next edge ... */
+	uint32_t place; /* ... and its place in the table */
+	uint32_t top;
 	uint32_t limit; /* the stack has PTM_STACK entries then */
 	uint32_t idle;  /* edges in a row that used up nothing of idle_item */
 	const struct ptm_item *idle_item;
 	uint64_t n, b;
-	uint32_t *stack;
+	uint32_t *stack; /* states, with anything in the free bytes */
+	const uint64_t *power;
 	struct ptm_went *went, *went_last; /* of the log: the next one, and what is behind all */
 };
 
-/* What all walks use. */
-struct tables {
-	struct ptm_turbo *t;
-	struct ptm_walk *w;
-	const struct ptm_slot *slots;
-	unsigned shift;
-};
-
-static inline struct tables tables_of(struct ptm_turbo *t, struct ptm_walk *w)
+/* The edge that is next, which is not in the first slot for it; NULL: there is none. */
+static inline const struct ptm_slot *look_further(const struct walking *k, struct tables *tables,
+						  struct ptm_turbo *t, struct ptm_walk *w,
+						  const struct ptm_slot *e)
 {
-	const struct ptm_edges *edges = ptm_gen_edges(w->gen);
+	const uint32_t on_top = k->stack[k->top] & ~PTM_STATE_FREE;
 
-	return (struct tables){t, w, edges->slot, edges->shift};
-}
+	for (unsigned i = 1; i < PTM_EDGE_NEAR; i++) {
+		const struct ptm_slot *f = ptm_slot_next(e, i);
 
-/* The edge that is next; NULL: there is none. */
-static ALWAYS_INLINE const struct ptm_slot *look_up(const struct walking *k, struct tables *tables)
-{
-	const struct ptm_slot *e = ptm_slot_at(tables->slots, tables->shift, k->state, k->sym);
-	const uint64_t key = PTM_EDGE_KEY(k->state, k->sym);
-	const uint32_t on_top = k->stack[k->top];
-
-	if (UNLIKELY(is_other(e, key, on_top))) {
-		e = ptm_slot_twin(e);
-		if (is_other(e, key, on_top)) {
-			e = ptm_loops_edge(tables->t, tables->w, k->state, k->sym, on_top);
-			*tables = tables_of(tables->t, tables->w);
-		}
+		if (!is_other(f, k->key, on_top))
+			return f;
 	}
+	e = ptm_loops_edge(t, w, k->key, on_top);
+	/* If that is another table now, the places of the stretch are wrong: it comes here again.
+	 */
+	*tables = tables_of(w);
 	return e;
 }
 
@@ -326,103 +413,140 @@ static ALWAYS_INLINE void lose_entries(struct walking *k, uint32_t rise)
 	k->stack[rise - PTM_STACK] = 0;
 }
 
-/* Where an edge leads that no TIP ends.  False: that is for the exact path to say. */
-static ALWAYS_INLINE bool go_along(struct walking *k, const struct ptm_slot *e, uint32_t how,
-				   uint32_t rest)
+/* What is left of the symbol in @key: @rest, as in the edge. */
+static inline uint64_t left_of(uint64_t key, uint32_t rest)
 {
-	k->state = get(&e->next);
+	struct pending p = {PTM_SYM_WHAT(key), 0};
+	uint64_t mask;
+
+	/* There is an edge of them, so they are TNT packets. */
+	if ((key & PTM_SYM_PACKETS) != 0) {
+		p.bits = 0;
+		(void)ptm_tnts(PTM_SYM_WHAT(key), &mask);
+		gather(&p, PTM_SYM_WHAT(key), mask);
+	}
+	return PTM_SYM(ptm_low_bits(p.bits, rest - 1), rest - 1, 0) | (key & PTM_SYM_TIP);
+}
+
+/* Where an edge leads that no TIP ends.  False: that is for the exact path to say. */
+static ALWAYS_INLINE bool go_along(struct walking *k, const struct tables *tables,
+				   const struct ptm_slot *e, uint32_t how)
+{
+	const uint32_t rest = PTM_SLOT_REST(e);
+	uint32_t state = e->next & ~PTM_STATE_FREE;
+	uint64_t sym;
+
 	if ((how & PTM_SLOT_POP) != 0) {
 		if (UNLIKELY(k->top + PTM_STACK == k->limit))
 			return false;
-		k->state = k->stack[k->top--];
+		state = k->stack[k->top--] & ~PTM_STATE_FREE;
 	}
 	if (rest == 0) {
-		k->sym = (++k->item)->sym;
+		k->item++;
+		sym = k->item->key;
 	} else {
-		const uint32_t left = (uint32_t)ptm_low_bits(k->sym, rest) | 1u << rest;
-
-		if (UNLIKELY(left == k->sym)) {
+		sym = left_of(k->key, rest);
+		if (UNLIKELY(sym == (k->key & PTM_SYM_MASK))) {
 			k->idle = k->item == k->idle_item ? k->idle + 1 : 1;
 			k->idle_item = k->item;
-			return k->idle <= PTM_IDLE_EDGES;
+			if (k->idle > PTM_IDLE_EDGES)
+				return false;
 		}
-		k->sym = left;
 	}
+	k->key = PTM_EDGE_KEY(state, sym);
+	k->place = place_of(tables, state, sym);
 	return true;
 }
 
-/* Log that the walk went over an edge.  False: there is no room. */
-static ALWAYS_INLINE bool log_edge(struct walking *k, uint64_t key, uint32_t guard, uint32_t how)
+/* Behind a TIP.  Where it leads depends on its packet only: no waiting for the edge. */
+static ALWAYS_INLINE void go_next(struct walking *k)
 {
+	k->item++;
+	k->key = k->item->key;
+	k->place = k->item->place;
+}
+
+/* Log that the walk goes over an edge.  False: there is no room. */
+static ALWAYS_INLINE bool log_edge(struct walking *k, const struct ptm_slot *e)
+{
+	const uint32_t how = PTM_SLOT_HOW(e);
+	const uint32_t to = (how & PTM_SLOT_TIP) != 0   ? k->item->target
+			    : (how & PTM_SLOT_POP) != 0 ? k->stack[k->top] & ~PTM_STATE_FREE
+							: 0;
+
 	if (UNLIKELY(k->went == k->went_last))
 		return false;
-	*k->went++ = (struct ptm_went){key, guard,
-				       (how & (PTM_SLOT_TIP | PTM_SLOT_POP)) != 0 ? k->state : 0};
+	*k->went++ = (struct ptm_went){k->key, e->guard & ~PTM_STATE_FREE, to};
 	return true;
 }
 
-/* One edge.  False: it is irregular.  @counting is known at compile time. */
-static ALWAYS_INLINE bool step(struct walking *k, struct tables *tables, bool counting)
+/* Over the edge @e.  False: it is irregular.  @counting is known at compile time. */
+static ALWAYS_INLINE bool step(struct walking *k, const struct tables *tables,
+			       const struct ptm_slot *e, bool counting)
 {
-	const struct ptm_slot *e = look_up(k, tables);
-	uint64_t found, push;
-	uint32_t rise, how;
+	const uint32_t n = PTM_SLOT_N(e), how = PTM_SLOT_HOW(e);
 
-	if (UNLIKELY(e == NULL))
+	if (UNLIKELY(k->top + PTM_EDGE_DEEP > k->limit) &&
+	    UNLIKELY(k->top + PTM_SLOT_DEEPEST(e) > k->limit))
+		lose_entries(k, k->top + PTM_SLOT_DEEPEST(e));
+	k->top += ptm_slot_guarded(e); /* or less one */
+	if (counting && !log_edge(k, e))
 		return false;
-	found = atomic_load_explicit(&e->key, memory_order_relaxed);
-	push = atomic_load_explicit(&e->push, memory_order_relaxed);
-	how = PTM_SLOT_HOW(push);
-	rise = k->top + PTM_SLOT_DEEPEST(push);
-	if (UNLIKELY(rise > k->limit))
-		lose_entries(k, rise);
-	k->top -= get(&e->guard) != 0;
-	k->n += PTM_SLOT_N(found);
-	k->b = k->b * tables->w->power[PTM_SLOT_N(found)] +
-	       atomic_load_explicit(&e->b, memory_order_relaxed);
-	if ((how & PTM_SLOT_TIP) != 0) {
-		/* What follows a TIP depends on its packet only: no waiting for the edge. */
-		if ((how & PTM_SLOT_DROP) != 0)
-			k->top -= k->top + PTM_STACK != k->limit;
-		k->state = k->item->target;
-		k->sym = (++k->item)->sym;
-	} else if (UNLIKELY(!go_along(k, e, how, PTM_SLOT_REST(found)))) {
+	k->n += n;
+	k->b = k->b * k->power[n] + e->b;
+	if (LIKELY((how & ~PTM_SLOT_NPUSH) == PTM_SLOT_TIP)) {
+		go_next(k);
+	} else if ((how & PTM_SLOT_TIP) != 0) {
+		k->top -= k->top + PTM_STACK != k->limit;
+		go_next(k);
+	} else if (UNLIKELY(!go_along(k, tables, e, how))) {
 		return false;
 	}
-	if (counting && !log_edge(k, found, get(&e->guard), how))
-		return false;
-	push &= PTM_SLOT_STATES;
-	memcpy(&k->stack[k->top + 1], &push, sizeof(push));
+	memcpy(&k->stack[k->top + 1], e->push, sizeof(e->push));
 	k->top += how & PTM_SLOT_NPUSH;
 	return true;
 }
 
+static ALWAYS_INLINE struct walking set_out(struct ptm_turbo *t, struct ptm_walk *w)
+{
+	const struct ptm_stretch *s = &t->stretch;
+	const struct ptm_lane *lane = &t->lane;
+
+	return (struct walking){.item = s->items,
+				.end = s->items + s->n,
+				.key = s->items[0].key,
+				.place = s->items[0].place,
+				.top = lane->top,
+				.limit = lane->floor + PTM_STACK,
+				.stack = t->lane.stack,
+				.power = w->power};
+}
+
 static ALWAYS_INLINE bool walk_all(struct ptm_turbo *t, struct ptm_walk *w, bool counting)
 {
-	struct tables tables = tables_of(t, w);
-	struct ptm_lane *lane = &t->lane;
-	const struct ptm_item *end = t->stretch.items + t->stretch.n;
-	struct walking k = {.item = t->stretch.items,
-			    .sym = t->stretch.items[0].sym,
-			    .state = lane->state,
-			    .top = lane->top,
-			    .limit = lane->floor + PTM_STACK,
-			    .stack = lane->stack};
+	struct tables tables = tables_of(w);
+	struct walking k = set_out(t, w);
 
 	if (counting) {
 		k.went = t->counts->log;
 		k.went_last = t->counts->log + PTM_WENT_MAX;
 	}
-	while (k.item < end)
-		if (UNLIKELY(!step(&k, &tables, counting)))
+	while (k.item < k.end) {
+		const struct ptm_slot *e =
+			(const struct ptm_slot *)((const char *)tables.slots + k.place);
+
+		if (UNLIKELY(is_other(e, k.key, k.stack[k.top])))
+			e = look_further(&k, &tables, t, w, e);
+		if (UNLIKELY(e == NULL) || UNLIKELY(!step(&k, &tables, e, counting)))
 			return false;
+	}
 	if (counting)
 		t->went = (size_t)(k.went - t->counts->log);
-	lane->state = k.state;
-	lane->top = k.top;
-	lane->floor = k.limit - PTM_STACK;
-	lane->n = k.n;
-	lane->b = k.b;
+	t->lane.state = PTM_KEY_STATE(k.key);
+	t->lane.top = k.top;
+	t->lane.floor = k.limit - PTM_STACK;
+	t->lane.n = k.n;
+	t->lane.b = k.b;
 	return true;
 }
 

@@ -67,14 +67,17 @@ static uint64_t power_of(uint64_t n)
 
 /* Make the edge from @state over @sym, through a return to @top (0: through none).  False if there
  * is no edge. */
-static bool build(struct ptm_walk *w, uint32_t state, uint32_t sym, uint32_t top,
-		  struct ptm_edge *edge)
+static bool build(struct ptm_turbo *t, struct ptm_walk *w, uint32_t state, uint64_t sym,
+		  uint32_t top, struct ptm_edge *edge)
 {
 	enum ptm_way_went went = PTM_WAY_ON;
 	struct ptm_way way;
 	uint64_t b = 0;
 
-	ptm_way_begin(&way, w->nodes, state, sym, top);
+	if (!ptm_way_begin(&way, w->nodes, state, sym, top)) {
+		t->careful = PTM_TURBO_CAREFUL;
+		return false;
+	}
 	way.w = w;
 	while (went == PTM_WAY_ON) {
 		const struct ptm_node *node;
@@ -128,19 +131,20 @@ static void store_lane(const struct ptm_lane *lane, struct ptm_walk *w)
 	*(w->emit->uncertain ? &w->emit->tally.resynced : &w->emit->tally.insns) += lane->n;
 }
 
-const struct ptm_slot *ptm_loops_edge(struct ptm_turbo *t, struct ptm_walk *w, uint32_t state,
-				      uint32_t sym, uint32_t top)
+const struct ptm_slot *ptm_loops_edge(struct ptm_turbo *t, struct ptm_walk *w, uint64_t key,
+				      uint32_t top)
 {
 	const uint64_t turns = w->turns;
 	struct ptm_edge built;
 	unsigned others;
-	const struct ptm_slot *e =
-		ptm_edges_find(ptm_gen_edges(w->gen), PTM_EDGE_KEY(state, sym), top, &others);
+	const struct ptm_slot *e = ptm_edges_find(ptm_gen_edges(w->gen), key, top, &others);
 
-	if (e != NULL || state == 0)
+	if (e != NULL || PTM_KEY_STATE(key) == 0)
 		return e;
 	/* A return that leads to many places is not worth a guard for each. */
-	if (!build(w, state, sym, others < GUARDS_MAX ? top : 0, &built) || turns != w->turns)
+	if (!build(t, w, PTM_KEY_STATE(key), key & PTM_SYM_MASK, others < GUARDS_MAX ? top : 0,
+		   &built) ||
+	    turns != w->turns)
 		return NULL;
 	t->edges_built++;
 	ptm_edge_pack(&t->built, &built);
@@ -154,7 +158,8 @@ static bool walk(struct ptm_turbo *t, struct ptm_walk *w)
 	return t->counts != NULL ? t->loops->walk_counting(t, w) : t->loops->walk(t, w);
 }
 
-int ptm_turbo_run(struct ptm_turbo *t, struct ptm_walk *w, struct ptm_lexer *lx)
+/* Lex and walk a stretch.  Returns 1; 0 if it has to be given up; or -PTM_E_NOMEM. */
+static int take(struct ptm_turbo *t, struct ptm_walk *w, const struct ptm_lexer *lx)
 {
 	const uint64_t turns = w->turns;
 	struct ptm_stretch *s = &t->stretch;
@@ -164,16 +169,32 @@ int ptm_turbo_run(struct ptm_turbo *t, struct ptm_walk *w, struct ptm_lexer *lx)
 	s->last_ip = lx->last_ip;
 	s->state = PTM_STATE(w->at);
 	s->odd_time = t->odd_time;
+	s->careful = t->careful > 0;
+	t->careful -= s->careful;
 	t->loops->lex(s, w);
 	if (turns != w->turns)
 		return w->failed ? -PTM_E_NOMEM : 0;
 	load_lane(&t->lane, w);
 	if (!walk(t, w) || turns != w->turns)
 		return w->failed ? -PTM_E_NOMEM : 0;
+	return 1;
+}
+
+int ptm_turbo_run(struct ptm_turbo *t, struct ptm_walk *w, struct ptm_lexer *lx)
+{
+	const unsigned careful = t->careful;
+	const uint64_t turns = w->turns;
+	int status = take(t, w, lx);
+
+	/* PAD and TNT packets together are no symbol, and nothing is wrong with them. */
+	if (status == 0 && t->careful > careful && turns == w->turns)
+		status = take(t, w, lx);
+	if (status <= 0)
+		return status;
 	if (t->counts != NULL)
 		PTM_TRY(ptm_edge_counts_add(t->counts, w, t->went));
-	lx->pos = s->pos;
-	lx->last_ip = s->last_ip;
+	lx->pos = t->stretch.pos;
+	lx->last_ip = t->stretch.last_ip;
 	store_lane(&t->lane, w);
 	return 1;
 }

@@ -9,13 +9,16 @@
 #include "flow/edge_counts.h"
 #include "flow/walk.h"
 
-#define PTM_TURBO_ITEMS 1024u
-#define PTM_TURBO_SPARE 16u
+/* So many, where one had to be. */
+#define PTM_TURBO_CAREFUL 16u
 
-/* Bits, and where the TIP behind them leads: up to PTM_EDGE_BITS branches and a TIP at a time. */
+#define PTM_TURBO_BYTES 3072u /* of a trace in a stretch, up to a packet more */
+
+/* A symbol: some branches, mostly with a TIP behind them. */
 struct ptm_item {
-	uint32_t sym;    /* PTM_SYM() */
-	uint32_t target; /* state; 0 without a TIP */
+	uint64_t key;    /* as in an edge, with the state where it begins if a TIP leads there */
+	uint32_t target; /* of its TIP: a state; 0 without one */
+	uint32_t place;  /* of its edge in the table, in bytes, if the state is there */
 };
 
 /* A stretch of packets, and what it is made of. */
@@ -25,11 +28,12 @@ struct ptm_stretch {
 	uint64_t last_ip;     /* before, and behind it */
 	uint32_t state;       /* where the first symbol begins */
 	bool odd_time;        /* as in struct ptm_turbo */
+	bool careful;         /* no packets as they are for symbols: PAD is among them */
 	bool has_tsc;
 	uint64_t tsc;  /* of the last TSC packet */
 	uint64_t pads; /* bytes */
 	unsigned n;    /* 0: nothing but PAD and time */
-	struct ptm_item items[PTM_TURBO_ITEMS + PTM_TURBO_SPARE];
+	struct ptm_item items[PTM_TURBO_BYTES + PTM_PKT_MAX_SIZE + 1];
 };
 
 /* The return stack while walking: it grows up to its end, and is then moved down. */
@@ -54,6 +58,7 @@ struct ptm_turbo {
 	size_t went;                    /* entries of its log that are of this stretch */
 	struct ptm_slot built;
 	bool odd_time;        /* the CPU has errata of long CYC and of TMA: they are not simple */
+	unsigned careful;     /* stretches to lex carefully */
 	uint64_t edges_built; /* how often an edge was not there yet */
 };
 

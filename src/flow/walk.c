@@ -27,13 +27,27 @@ static void store(_Atomic uint32_t *slot, uint32_t id)
 	atomic_store_explicit(slot, id, memory_order_release);
 }
 
+#define TAG_NONE UINT32_MAX
+
+void ptm_walk_tune(struct ptm_walk *w)
+{
+	const uint32_t tag = (uint32_t)w->index << 2 | (uint32_t)w->mode;
+
+	if (tag == w->front_tag)
+		return;
+	w->front_tag = tag;
+	/* 0 belongs into the first, and 1 does not. */
+	memset(w->front, 0, sizeof(w->front));
+	ptm_walk_front(w, 0)->ip = 1;
+}
+
 static int enter_generation(struct ptm_walk *w, struct ptm_gen *gen)
 {
 	w->gen = gen;
 	w->nodes = ptm_gen_nodes(gen);
 	w->turns++;
 	if (w->serial != ptm_gen_serial(gen))
-		memset(w->front, 0xff, sizeof(w->front)); /* a tag that no node has */
+		w->front_tag = TAG_NONE;
 	w->serial = ptm_gen_serial(gen);
 	w->index = -1;
 	if (w->space == NULL)
@@ -129,18 +143,18 @@ int ptm_walk_park(void *walk, bool away)
 /* The node at @ip. */
 static int find(struct ptm_walk *w, uint64_t ip, enum ptm_mode mode, uint32_t *id)
 {
-	const uint32_t tag = (uint32_t)w->index << 2 | (uint32_t)mode;
 	struct ptm_front *front = ptm_walk_front(w, ip);
 
-	if (front->ip == ip && front->tag == tag) {
-		*id = front->id;
+	ptm_walk_tune(w);
+	if (front->ip == ip && mode == w->mode) {
+		*id = PTM_STATE_ID(front->state);
 		return 0;
 	}
 	while ((*id = ptm_gen_node(w->gen, w->index, w->space, ip, mode)) == 0)
 		PTM_TRY(turn(w));
-	front->ip = ip;
-	front->tag = (uint32_t)w->index << 2 | (uint32_t)mode;
-	front->id = *id;
+	ptm_walk_tune(w);
+	if (mode == w->mode)
+		*front = (struct ptm_front){ip, PTM_STATE(*id)};
 	return 0;
 }
 
@@ -148,6 +162,7 @@ void ptm_walk_init(struct ptm_walk *w, struct ptm_cache *cache)
 {
 	memset(w, 0, sizeof(*w));
 	w->cache = cache;
+	w->front_tag = TAG_NONE;
 	w->power[0] = 1;
 	for (unsigned i = 1; i <= PTM_EDGE_INSNS; i++)
 		w->power[i] = w->power[i - 1] * PTM_DIGEST_K;

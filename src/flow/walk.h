@@ -66,10 +66,11 @@ struct ptm_walk {
 	uint64_t gap_ip;
 
 	uint64_t power[PTM_EDGE_INSNS + 1]; /* of PTM_DIGEST_K */
+	uint32_t front_tag;                 /* space and mode of the nodes found last */
 	struct ptm_front {
 		uint64_t ip;
-		uint32_t id, tag;
-	} front[PTM_FRONT]; /* nodes found last, by address */
+		uint32_t state;
+	} front[PTM_FRONT]; /* by address */
 };
 
 /* @cache is borrowed. */
@@ -114,11 +115,8 @@ static inline struct ptm_front *ptm_walk_front(struct ptm_walk *w, uint64_t ip)
 	return &w->front[(ip ^ ip >> 12) % PTM_FRONT];
 }
 
-/* What the tag there is then. */
-static inline uint32_t ptm_walk_tag(const struct ptm_walk *w)
-{
-	return (uint32_t)w->index << 2 | (uint32_t)w->mode;
-}
+/* Have those of the space and mode where the flow is. */
+void ptm_walk_tune(struct ptm_walk *w);
 
 /* Put @node, whole, into @tally, but for its instructions. */
 void ptm_walk_tally(struct ptm_tally *tally, const struct ptm_node *node);

@@ -5,17 +5,14 @@
  */
 #include "flow/way.h"
 
-void ptm_way_begin(struct ptm_way *way, struct ptm_node *nodes, uint32_t state, uint32_t sym,
+bool ptm_way_begin(struct ptm_way *way, struct ptm_node *nodes, uint32_t state, uint64_t sym,
 		   uint32_t top)
 {
-	const unsigned nbits = 30u - (unsigned)__builtin_clz(sym);
-
 	*way = (struct ptm_way){.nodes = nodes,
 				.id = PTM_STATE_ID(state),
-				.bits = sym >> 1 & ((1u << nbits) - 1),
-				.nbits = nbits,
-				.tip = sym & 1,
+				.tip = (sym & PTM_SYM_TIP) != 0,
 				.top = top};
+	return ptm_sym_bits(sym, &way->bits, &way->nbits);
 }
 
 /* What the last instruction of @node does here, its bit or TIP being taken. */

@@ -33,8 +33,8 @@ enum ptm_way_went {
 };
 
 /* The way of the edge with the key of @state and @sym that goes through a return to @top (0:
- * through none), in @nodes. */
-void ptm_way_begin(struct ptm_way *way, struct ptm_node *nodes, uint32_t state, uint32_t sym,
+ * through none), in @nodes.  False: there is none, the symbol is no TNT packets. */
+bool ptm_way_begin(struct ptm_way *way, struct ptm_node *nodes, uint32_t state, uint64_t sym,
 		   uint32_t top);
 /* Over the next node.  If way->w is given it may turn to a new generation, which is irregular. */
 enum ptm_way_went ptm_way_go(struct ptm_way *way);

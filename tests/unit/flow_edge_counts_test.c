@@ -94,7 +94,7 @@ static void add_edges(struct ptm_cache *cache, uint32_t n)
 
 	ptm_rcu_register();
 	for (uint32_t s = 1000; s < 1000 + n; s++) {
-		const struct ptm_edge e = {.state = PTM_STATE(s), .sym = 5};
+		const struct ptm_edge e = {.state = PTM_STATE(s), .sym = PTM_SYM(1, 2, true)};
 
 		ptm_edge_pack(&slot, &e);
 		ptm_gen_add_edge(ptm_cache_gen(cache), &slot);

@@ -18,18 +18,21 @@
 
 #include <pthread.h>
 
+#define ANY_SYM PTM_SYM(1, 2, true)
+
 /* ---- the table ---- */
 
 /* An edge whose fields follow from its key, each with all its bits at some key. */
-static struct ptm_edge edge_of(uint32_t state, uint32_t sym)
+static struct ptm_edge edge_of(uint32_t state, uint64_t sym)
 {
-	const uint32_t x = (state >> 8 ^ sym) * 0x01000193u;
+	const uint32_t x = (state >> 8 ^ (uint32_t)(sym ^ sym >> 31)) * 0x01000193u;
 
 	return (struct ptm_edge){.state = state,
 				 .sym = sym,
 				 .next = PTM_STATE(x >> 8),
 				 .push = {PTM_STATE(x >> 3), PTM_STATE(~x >> 8)},
-				 .rest = (sym & 1) == 0 ? x % (PTM_EDGE_BITS + 2) : 0,
+				 .rest = (sym & PTM_SYM_TIP) == 0 ? x % (PTM_SYM_MAX / 8 * 6 + 2)
+								  : 0,
 				 .n = x >> 5 & PTM_EDGE_INSNS,
 				 .npush = x % (PTM_EDGE_PUSH + 1),
 				 .deepest = x >> 9 & PTM_EDGE_DEEP,
@@ -46,7 +49,7 @@ static struct ptm_slot slot_of(const struct ptm_edge *e)
 	return slot;
 }
 
-static bool is_edge(const struct ptm_slot *slot, uint32_t state, uint32_t sym)
+static bool is_edge(const struct ptm_slot *slot, uint32_t state, uint64_t sym)
 {
 	const struct ptm_edge right = edge_of(state, sym);
 	struct ptm_edge e;
@@ -59,7 +62,7 @@ static bool is_edge(const struct ptm_slot *slot, uint32_t state, uint32_t sym)
 	       e.drop == right.drop;
 }
 
-static const struct ptm_slot *find(const struct ptm_edges *edges, uint32_t state, uint32_t sym)
+static const struct ptm_slot *find(const struct ptm_edges *edges, uint32_t state, uint64_t sym)
 {
 	unsigned others;
 
@@ -71,7 +74,7 @@ static void test_table(void **state)
 {
 	struct ptm_edges *edges = ptm_edges_create(4);
 	uint32_t same[PTM_EDGE_GROUP + 1], n = 0;
-	const uint32_t sym = PTM_SYM(5, 3, 1);
+	const uint64_t sym = PTM_SYM(5, 3, true);
 
 	(void)state;
 	assert_non_null(edges);
@@ -92,12 +95,13 @@ static void test_table(void **state)
 				 i < PTM_EDGE_GROUP ? PTM_EDGE_THERE : PTM_EDGE_NO_ROOM);
 	}
 	assert_null(find(edges, same[PTM_EDGE_GROUP], sym));
-	assert_null(find(edges, same[0], sym ^ 1));
+	assert_null(find(edges, same[0], sym ^ PTM_SYM_TIP));
 	for (unsigned i = 0; i < PTM_EDGE_GROUP; i++)
 		assert_true(is_edge(find(edges, same[i], sym), same[i], sym));
 	assert_ptr_equal(find(edges, same[0], sym), &edges->slot[13]);
-	/* The loops look at two places themselves. */
-	assert_ptr_equal(find(edges, same[1], sym), ptm_slot_twin(&edges->slot[13]));
+	/* The loops look at some places themselves. */
+	for (unsigned i = 0; i < PTM_EDGE_NEAR; i++)
+		assert_ptr_equal(find(edges, same[i], sym), ptm_slot_next(&edges->slot[13], i));
 	assert_int_equal(atomic_load(&edges->used), PTM_EDGE_GROUP);
 	ptm_edges_destroy(edges);
 }
@@ -105,19 +109,21 @@ static void test_table(void **state)
 /* A slot keeps all of an edge. */
 static void test_pack(void **state)
 {
-	const uint32_t widest = PTM_SYM(0xffff, PTM_EDGE_BITS, 1);
+	const uint64_t widest = PTM_SYM_OF(UINT32_MAX, PTM_SYM_MAX, true);
 
 	(void)state;
 	for (uint32_t i = 1; i < 5000; i++) {
-		const uint32_t from = PTM_STATE(i * 4099), sym = PTM_SYM(i & 0xfff, 12, i & 1);
+		const uint32_t from = PTM_STATE(i * 4099);
+		const uint64_t sym = PTM_SYM(i & 0xfff, 12, i & 1);
 		const struct ptm_edge e = edge_of(from, sym), f = edge_of(from, widest);
 		const struct ptm_slot s = slot_of(&e), t = slot_of(&f);
 
 		assert_true(is_edge(&s, from, sym));
 		assert_true(is_edge(&t, from, widest));
 		assert_true(ptm_slot_has(&s, PTM_EDGE_KEY(from, sym)));
-		assert_false(ptm_slot_has(&s, PTM_EDGE_KEY(from, sym ^ 2)));
-		assert_false(ptm_slot_has(&t, PTM_EDGE_KEY(from, widest ^ 1u << 17)));
+		assert_false(ptm_slot_has(&s, PTM_EDGE_KEY(from, sym ^ PTM_SYM_TIP)));
+		assert_false(ptm_slot_has(&s, PTM_EDGE_KEY(from, sym ^ UINT64_C(1) << 32)));
+		assert_false(ptm_slot_has(&t, PTM_EDGE_KEY(from, widest ^ UINT64_C(1) << 63)));
 		assert_false(ptm_slot_has(&s, PTM_EDGE_KEY(from ^ 1u << 8, sym)));
 	}
 }
@@ -125,14 +131,54 @@ static void test_pack(void **state)
 static uint32_t next_of(const struct ptm_slot *slot)
 {
 	assert_non_null(slot);
-	return atomic_load(&slot->next);
+	return slot->next & ~PTM_STATE_FREE;
+}
+
+/* Bits of symbols, and what is no symbol. */
+static void test_symbols(void **state)
+{
+	static const struct {
+		uint64_t sym;
+		uint32_t bits;
+		int n; /* -1: it is none */
+	} cases[] = {
+		{PTM_SYM(5, 3, false), 5, 3},
+		{PTM_SYM(0, 0, true), 0, 0},
+		{PTM_SYM(0xffff, PTM_EDGE_BITS, true), 0xffff, 16},
+		{PTM_SYM_OF(0, 0, true), 0, 0},
+		{PTM_SYM_OF(0x04, 8, true), 0, 1},
+		{PTM_SYM_OF(0x06, 8, true), 1, 1},
+		{PTM_SYM_OF(0xfe, 8, true), 0x3f, 6},
+		/* The oldest packet is the lowest: 0, then 01. */
+		{PTM_SYM_OF(0x0a04, 16, true), 1, 3},
+		{PTM_SYM_OF(0x80808080, 32, true), 0, 24},
+		{PTM_SYM_OF(0xfefefefc, 32, true), 0xfbffff, 24},
+		/* PAD, the escape, and what is odd. */
+		{PTM_SYM_OF(0x0004, 16, true), 0, -1},
+		{PTM_SYM_OF(0x0400, 16, true), 0, -1},
+		{PTM_SYM_OF(0x0204, 16, true), 0, -1},
+		{PTM_SYM_OF(0x05, 8, true), 0, -1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		uint32_t bits;
+		unsigned n;
+
+		assert_int_equal(ptm_sym_bits(cases[i].sym, &bits, &n), cases[i].n >= 0);
+		if (cases[i].n < 0)
+			continue;
+		assert_int_equal(n, cases[i].n);
+		assert_int_equal(bits, cases[i].bits);
+	}
 }
 
 /* Edges with the same key: each holds for what was on the stack when it was made. */
 static void test_guards(void **state)
 {
 	struct ptm_edges *edges = ptm_edges_create(4);
-	const uint32_t sym = PTM_SYM(1, 1, 0), from = PTM_STATE(1);
+	const uint64_t sym = PTM_SYM(1, 1, false);
+	const uint32_t from = PTM_STATE(1);
 	const uint64_t key = PTM_EDGE_KEY(from, sym);
 	struct ptm_edge e = edge_of(from, sym);
 	struct ptm_slot slot;
@@ -186,19 +232,19 @@ static size_t grown(uint64_t limit, uint32_t n)
 	ptm_rcu_register();
 	gen = ptm_cache_gen(cache);
 	for (uint32_t s = 1; s <= n; s++) {
-		const struct ptm_edge e = edge_of(PTM_STATE(s), 5);
+		const struct ptm_edge e = edge_of(PTM_STATE(s), ANY_SYM);
 		const struct ptm_slot slot = slot_of(&e);
 
 		ptm_gen_add_edge(gen, &slot);
 	}
 	for (uint32_t s = 1; s <= n; s++) {
-		const struct ptm_slot *e = find(ptm_gen_edges(gen), PTM_STATE(s), 5);
+		const struct ptm_slot *e = find(ptm_gen_edges(gen), PTM_STATE(s), ANY_SYM);
 
 		/* In a table that cannot grow some find no place. */
 		if (e == NULL)
 			assert_in_range(limit, 1, 1 << 20);
 		else
-			assert_true(is_edge(e, PTM_STATE(s), 5));
+			assert_true(is_edge(e, PTM_STATE(s), ANY_SYM));
 	}
 	cap = ptm_edges_cap(ptm_gen_edges(gen));
 	ptm_rcu_unregister();
@@ -226,9 +272,9 @@ struct racer {
 };
 
 /* Three of four edges are those of all racers; the fourth is its own. */
-static uint32_t raced_symbol(uint32_t s, unsigned racer)
+static uint64_t raced_symbol(uint32_t s, unsigned racer)
 {
-	return s % 4 == 0 ? PTM_SYM(racer, 3, 0) : PTM_SYM(9, 4, 1);
+	return s % 4 == 0 ? PTM_SYM(racer, 3, false) : PTM_SYM(9, 4, true);
 }
 
 static void *race(void *arg)
@@ -243,7 +289,7 @@ static void *race(void *arg)
 	gen = ptm_cache_gen(r->cache);
 	for (uint32_t i = 1; i <= EDGES; i++) {
 		const uint32_t s = r->id % 2 == 0 ? i : EDGES + 1 - i;
-		const uint32_t sym = raced_symbol(s, r->id), other = raced_symbol(s, r->id ^ 1);
+		const uint64_t sym = raced_symbol(s, r->id), other = raced_symbol(s, r->id ^ 1);
 		const struct ptm_edge e = edge_of(PTM_STATE(s), sym);
 		const struct ptm_slot slot = slot_of(&e);
 		const struct ptm_slot *seen;
@@ -428,7 +474,7 @@ static void check_case(struct bench *b, const struct stretch_case *c)
 static void fill_edges(struct ptm_gen *gen)
 {
 	for (uint32_t s = 1000; s < 60000; s++) {
-		const struct ptm_edge e = edge_of(PTM_STATE(s), 5);
+		const struct ptm_edge e = edge_of(PTM_STATE(s), ANY_SYM);
 		const struct ptm_slot slot = slot_of(&e);
 
 		ptm_gen_add_edge(gen, &slot);
@@ -709,6 +755,7 @@ int main(void)
 {
 	add_test("table", test_table, NULL);
 	add_test("pack", test_pack, NULL);
+	add_test("symbols", test_symbols, NULL);
 	add_test("guards", test_guards, NULL);
 	add_test("states", test_states, NULL);
 	add_test("growth", test_growth, NULL);
