@@ -213,6 +213,8 @@ PLANTS = [
      "\tk->top += ptm_slot_guarded(e); /* or less one */\n", ""),
     ("edge-rest-dropped", "src/flow/loops_body.h",
      "\t\tsym = left_of(k->key, rest);\n", "\t\tsym = (++k->item)->key;\n"),
+    ("edge-rest-behind-pop", "src/flow/edge.c",
+     "return ((bits & ((1u << left) - 1)) | 1u << left)", "return ((bits >> 1 & ((1u << left) - 1)) | 1u << left)"),
     ("edge-drop-ignored", "src/flow/loops_body.h",
      "\t\tk->top -= k->top + PTM_STACK != k->limit;\n", "\t\tk->top -= 0;\n"),
     ("edge-push-order", "src/flow/loops_body.h",

@@ -101,6 +101,20 @@ bool ptm_sym_bits(uint64_t sym, uint32_t *bits, unsigned *n)
 	return true;
 }
 
+/* What stands in the place of the next state: with what is popped goes what is left, so that the
+ * look-up behind it does not wait for that to be worked out.  It is less than all 24 bits. */
+static uint32_t next_of(const struct ptm_edge *edge)
+{
+	const unsigned left = edge->rest > 0 ? edge->rest - 1 : 0;
+	uint32_t bits;
+	unsigned n;
+
+	if (!edge->pop)
+		return edge->next;
+	(void)ptm_sym_bits(edge->sym, &bits, &n);
+	return ((bits & ((1u << left) - 1)) | 1u << left) << (32 - PTM_STATE_BITS);
+}
+
 void ptm_edge_pack(struct ptm_slot *slot, const struct ptm_edge *edge)
 {
 	const uint32_t how = edge->npush |
@@ -108,7 +122,7 @@ void ptm_edge_pack(struct ptm_slot *slot, const struct ptm_edge *edge)
 			     (edge->pop ? PTM_SLOT_POP : 0) | (edge->drop ? PTM_SLOT_DROP : 0);
 
 	slot->b = edge->b;
-	slot->next = edge->next | edge->rest;
+	slot->next = next_of(edge) | edge->rest;
 	slot->guard = edge->guard | edge->deepest;
 	slot->push[0] = edge->push[0] | edge->n;
 	slot->push[1] = edge->push[1] | how;
@@ -125,7 +139,7 @@ void ptm_edge_unpack(struct ptm_edge *edge, const struct ptm_slot *slot)
 		.state = (uint32_t)key & ~PTM_STATE_FREE,
 		.sym = key & PTM_SYM_MASK,
 		.guard = slot->guard & ~PTM_STATE_FREE,
-		.next = slot->next & ~PTM_STATE_FREE,
+		.next = (how & PTM_SLOT_POP) != 0 ? 0 : slot->next & ~PTM_STATE_FREE,
 		.rest = PTM_SLOT_REST(slot),
 		.push = {slot->push[0] & ~PTM_STATE_FREE, slot->push[1] & ~PTM_STATE_FREE},
 		.n = PTM_SLOT_N(slot),
@@ -163,6 +177,10 @@ enum ptm_edge_added ptm_edges_add(struct ptm_edges *edges, const struct ptm_slot
 			atomic_fetch_add_explicit(&edges->used, 1, memory_order_relaxed);
 			return PTM_EDGE_NEW;
 		}
+		/* Somebody adds one with this key at this moment: if it is another, ours will be
+		 * added the next time. */
+		if (found == (key | BUSY))
+			return PTM_EDGE_THERE;
 		if (found == key && ((s->guard ^ slot->guard) & ~PTM_STATE_FREE) == 0)
 			return PTM_EDGE_THERE;
 	}

@@ -2,9 +2,9 @@
  *
  * edge.h - edges: what a run of TNT bits, with or without a TIP behind it, does to the flow.
  *
- * An edge leads from a node over up to PTM_EDGE_BITS branches; everything on the way is folded in:
- * the instructions and their digest, and the calls, of which those that return on the way vanish.
- * It goes through one return below its own calls, as long as that leads where it led before (its
+ * An edge leads from a node over the branches of a symbol; everything on the way is folded in: the
+ * instructions and their digest, and the calls, of which those that return on the way vanish. It
+ * goes through one return below its own calls, as long as that leads where it led before (its
  * guard).  It ends early, with the rest of its symbol, at a further one, at too many calls, and at
  * too many instructions.
  *
@@ -83,9 +83,10 @@ struct ptm_edge {
 struct ptm_slot {
 	_Atomic uint64_t key; /* PTM_EDGE_KEY(); 0: empty */
 	uint64_t b;           /* digest */
-	uint32_t next;        /* state; in the free byte `rest` */
-	uint32_t guard;       /* state; in the free byte `deepest` */
-	uint32_t push[2];     /* states; in the free bytes `n`, and PTM_SLOT_* */
+	uint32_t next;    /* state; in the free byte `rest`; if it pops, bits that are left over,
+			     below a stop bit, in the place of the state */
+	uint32_t guard;   /* state; in the free byte `deepest` */
+	uint32_t push[2]; /* states; in the free bytes `n`, and PTM_SLOT_* */
 };
 
 #define PTM_SLOT_REST(slot)    ((slot)->next & PTM_STATE_FREE)

@@ -439,12 +439,9 @@ static ALWAYS_INLINE bool go_along(struct walking *k, const struct tables *table
 	if ((how & PTM_SLOT_POP) != 0) {
 		if (UNLIKELY(k->top + PTM_STACK == k->limit))
 			return false;
+		sym = (uint64_t)(e->next >> (32 - PTM_STATE_BITS)) << 32 | (k->key & PTM_SYM_TIP);
 		state = k->stack[k->top--] & ~PTM_STATE_FREE;
-	}
-	if (rest == 0) {
-		k->item++;
-		sym = k->item->key;
-	} else {
+	} else if (rest != 0) {
 		sym = left_of(k->key, rest);
 		if (UNLIKELY(sym == (k->key & PTM_SYM_MASK))) {
 			k->idle = k->item == k->idle_item ? k->idle + 1 : 1;
@@ -453,6 +450,8 @@ static ALWAYS_INLINE bool go_along(struct walking *k, const struct tables *table
 				return false;
 		}
 	}
+	if (rest == 0)
+		sym = (++k->item)->key;
 	k->key = PTM_EDGE_KEY(state, sym);
 	k->place = place_of(tables, state, sym);
 	return true;

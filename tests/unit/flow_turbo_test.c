@@ -26,17 +26,18 @@
 static struct ptm_edge edge_of(uint32_t state, uint64_t sym)
 {
 	const uint32_t x = (state >> 8 ^ (uint32_t)(sym ^ sym >> 31)) * 0x01000193u;
+	const bool pop = (x >> 13 & 1) != 0;
 
 	return (struct ptm_edge){.state = state,
 				 .sym = sym,
-				 .next = PTM_STATE(x >> 8),
+				 .next = pop ? 0 : PTM_STATE(x >> 8),
 				 .push = {PTM_STATE(x >> 3), PTM_STATE(~x >> 8)},
 				 .rest = (sym & PTM_SYM_TIP) == 0 ? x % (PTM_SYM_MAX / 8 * 6 + 2)
 								  : 0,
 				 .n = x >> 5 & PTM_EDGE_INSNS,
 				 .npush = x % (PTM_EDGE_PUSH + 1),
 				 .deepest = x >> 9 & PTM_EDGE_DEEP,
-				 .pop = (x >> 13 & 1) != 0,
+				 .pop = pop,
 				 .drop = (x >> 14 & 1) != 0,
 				 .b = x * UINT64_C(0x9e3779b97f4a7c15)};
 }
