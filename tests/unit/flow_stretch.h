@@ -29,6 +29,9 @@
 /* 64 bits: 00 nop (rex)   02 je 4   04 jmp *rax; 32 bits: 00 inc eax   01 nop   02, 04 */
 #define TWO_MODES "@0 4090 7400 ffe0"
 
+/* 00 call 20   05 call 20   0a call 20   0f jmp 0   20 je 22   22 ret */
+#define THREE_CALLERS "@0 e81b000000 e816000000 e811000000 ebef @20 7400 c3"
+
 struct stretch_case {
 	const char *name, *code;
 	uint64_t from;       /* offset */
@@ -85,6 +88,11 @@ static const struct stretch_case stretch_cases[] = {
 	{"three calls and their returns", NESTED, 0, NULL, "NTTTT", "0 10 20 30 32 25 15 5", "@7"},
 	{"... in two stretches", NESTED, 0, NULL, "NT | TT | N tip:0", "0 10 20 30 32 25 15 5 7",
 	 "@25 5 15 | @5 | @0"},
+	{"what a second return leaves of its symbol",
+	 "@0 e80b000000 740190ffe0 @10 e80b000000 c3 @20 e80b000000 c3 @30 7400 c3", 0, NULL,
+	 "N | TTTN tip:0", "0 10 20 30 32 25 15 5 7 8", "@32 5 15 25 | @0"},
+	{"a return to one of three callers", THREE_CALLERS, 0, NULL, "N | TN | TN | TN | TN",
+	 "0 20 22 5 20 22 a 20 22 f 0 20 22 5 20", "@22 5 | @22 a | @22 f | @22 5 | @22 a"},
 	{"... the last of which is not compressed", NESTED, 0, NULL, "N tip:25 T",
 	 "0 10 20 30 32 25", "@15 5"},
 	{"1040 calls, more than the walk has room for", RECURSE_TWICE, 0, NULL,
