@@ -53,10 +53,7 @@ void ptm_edges_destroy(struct ptm_edges *edges)
 /* The @i-th slot to look at for a key. */
 static struct ptm_slot *slot_at(const struct ptm_edges *edges, uint64_t key, unsigned i)
 {
-	const struct ptm_slot *first =
-		ptm_slot_at(edges->slot, edges->shift, (uint32_t)key & ~PTM_STATE_FREE, key);
-
-	return &edges->slot[(size_t)(first - edges->slot) ^ i];
+	return &edges->slot[ptm_slot_index(edges->shift, PTM_KEY_STATE(key), key) ^ i];
 }
 
 const struct ptm_slot *ptm_edges_find(const struct ptm_edges *edges, uint64_t key, uint32_t top,
@@ -136,7 +133,7 @@ void ptm_edge_unpack(struct ptm_edge *edge, const struct ptm_slot *slot)
 	const uint32_t how = PTM_SLOT_HOW(slot);
 
 	*edge = (struct ptm_edge){
-		.state = (uint32_t)key & ~PTM_STATE_FREE,
+		.state = PTM_KEY_STATE(key),
 		.sym = key & PTM_SYM_MASK,
 		.guard = slot->guard & ~PTM_STATE_FREE,
 		.next = (how & PTM_SLOT_POP) != 0 ? 0 : slot->next & ~PTM_STATE_FREE,

@@ -110,11 +110,10 @@ static inline size_t ptm_edges_cap(const struct ptm_edges *edges)
 	return (size_t)1 << (32 - edges->shift);
 }
 
-/* The slot of a symbol. */
-static inline const struct ptm_slot *ptm_slot_at(const struct ptm_slot *slots, unsigned shift,
-						 uint32_t state, uint64_t sym)
+/* The index of the first slot for a symbol. */
+static inline uint32_t ptm_slot_index(unsigned shift, uint32_t state, uint64_t sym)
 {
-	return &slots[(state ^ PTM_SYM_WHAT(sym) * PTM_SYM_K) >> shift];
+	return (state ^ PTM_SYM_WHAT(sym) * PTM_SYM_K) >> shift;
 }
 
 /* The @i-th slot to look at for a key whose first one is @slot. */

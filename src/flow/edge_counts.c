@@ -70,8 +70,8 @@ static int no_memory(struct ptm_error *err)
 
 static void begin_again(struct ptm_way *way, struct ptm_node *nodes, const struct ptm_went *edge)
 {
-	(void)ptm_way_begin(way, nodes, (uint32_t)edge->key & ~PTM_STATE_FREE,
-			    edge->key & PTM_SYM_MASK, edge->guard);
+	(void)ptm_way_begin(way, nodes, PTM_KEY_STATE(edge->key), edge->key & PTM_SYM_MASK,
+			    edge->guard);
 }
 
 static bool goes_over(enum ptm_way_went went)

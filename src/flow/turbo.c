@@ -107,7 +107,6 @@ static bool build(struct ptm_turbo *t, struct ptm_walk *w, uint32_t state, uint6
 
 static void load_lane(struct ptm_lane *lane, const struct ptm_walk *w)
 {
-	lane->state = PTM_STATE(w->at);
 	lane->floor = 0;
 	lane->top = w->depth;
 	lane->n = lane->b = 0;

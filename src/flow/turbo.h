@@ -9,7 +9,7 @@
 #include "flow/edge_counts.h"
 #include "flow/walk.h"
 
-/* So many, where one had to be. */
+/* Stretches that are lexed carefully where one had to be. */
 #define PTM_TURBO_CAREFUL 16u
 
 #define PTM_TURBO_BYTES 3072u /* of a trace in a stretch, up to a packet more */
@@ -41,7 +41,7 @@ struct ptm_stretch {
 
 /* A walk in the terms of edges. */
 struct ptm_lane {
-	uint32_t state;
+	uint32_t state;      /* where it ends */
 	uint32_t top, floor; /* the entries are stack[top], ..., stack[floor + 1] */
 	uint64_t n, b;       /* digest of what was walked */
 	uint32_t stack[PTM_LANE_ROOM + PTM_EDGE_DEEP + 1];
