@@ -236,7 +236,7 @@ PLANTS = [
      "return atomic_load_explicit(&slot->key, memory_order_acquire) == key;",
      "return (uint32_t)atomic_load_explicit(&slot->key, memory_order_acquire) == (uint32_t)key;"),
     ("edge-of-another-slot", "src/flow/loops_body.h",
-     "\t\tif (!is_other(f, k->key, on_top))\n", "\t\tif (ptm_slot_has(f, k->key))\n"),
+     "\t\tif (!is_other(e, k->key, top))\n", "\t\tif (ptm_slot_has(e, k->key))\n"),
     ("edge-published-early", "src/flow/edge.c",
      "\tatomic_store_explicit(&to->key, key, memory_order_release);\n",
      "\tatomic_store_explicit(&to->key, key, memory_order_release);\n\tto->b = 0;\n"),

@@ -15,7 +15,7 @@
 
 struct ptm_loops {
 	/* Turn packets of a stretch into symbols, up to the first that is not simple. */
-	void (*lex)(struct ptm_stretch *s, struct ptm_walk *w);
+	void (*lex)(struct ptm_turbo *t, struct ptm_walk *w);
 	/* Walk t->lane over the symbols of t->stretch.  False: something is irregular. */
 	bool (*walk)(struct ptm_turbo *t, struct ptm_walk *w);
 	/* The same, and log the edges: t->went in t->counts. */

@@ -86,6 +86,7 @@ struct lexing {
 	uint64_t last_ip;
 	uint32_t state; /* where the next symbol begins; 0: that is not known */
 	struct tables tables;
+	const struct ptm_guesses *guesses;
 };
 
 /* A symbol behind a TIP, and where its own TIP leads.  Its edge is fetched: it will be looked up
@@ -99,13 +100,26 @@ static ALWAYS_INLINE void put(struct lexing *l, uint64_t sym, uint32_t target)
 	l->state = target;
 }
 
+/* The guess for the place of @item, which is not the first one and begins at a state that is not
+ * known.  The symbol before it is made of bits, then: the last four of them say which of several
+ * edges it is as well as any longer history, and make few guesses. */
+static inline uint32_t guess_index(uint64_t sym, const struct ptm_item *before)
+{
+	const uint64_t what = sym | (before->key >> 32 & 0xf) << 8;
+
+	return (uint32_t)(what * PTM_DIGEST_K >> (64 - PTM_GUESS_BITS));
+}
+
 /* A symbol behind anything. */
 static ALWAYS_INLINE void put_any(struct lexing *l, uint64_t sym, uint32_t target)
 {
 	if (l->state != 0) {
 		put(l, sym, target);
 	} else {
-		*l->item++ = (struct ptm_item){sym, target, 0};
+		const uint32_t place = l->guesses->first[guess_index(sym, l->item - 1)];
+
+		*l->item++ = (struct ptm_item){sym, target, place};
+		__builtin_prefetch((const char *)l->tables.slots + place);
 		l->state = target;
 	}
 }
@@ -318,8 +332,21 @@ static ALWAYS_INLINE void take_symbols(struct lexing *from, struct ptm_walk *w)
 	from->state = l.state;
 }
 
-static inline struct lexing begin(struct ptm_stretch *s, struct ptm_walk *w)
+/* Have places in the table as it is now only. */
+static inline void tune_guesses(struct ptm_guesses *guesses, const struct tables *tables)
 {
+	if (guesses->slots == tables->slots && guesses->shift == tables->shift)
+		return;
+	memset(guesses, 0, sizeof(*guesses));
+	guesses->slots = tables->slots;
+	guesses->shift = tables->shift;
+}
+
+static inline struct lexing begin(struct ptm_turbo *t, struct ptm_walk *w)
+{
+	struct ptm_stretch *s = &t->stretch;
+	const struct tables tables = tables_of(w);
+
 	/* Up to here eight bytes and a packet behind them can be read.  No byte is more than one
 	 * item. */
 	const ptrdiff_t left = s->limit - s->pos - PTM_PKT_MAX_SIZE;
@@ -329,12 +356,14 @@ static inline struct lexing begin(struct ptm_stretch *s, struct ptm_walk *w)
 	ptm_walk_tune(w);
 	s->pads = 0;
 	s->has_tsc = false;
+	tune_guesses(&t->guesses, &tables);
 	return (struct lexing){.pos = s->pos,
 			       .end = s->pos + (room > 0 ? room : 0),
 			       .item = s->items,
 			       .last_ip = s->last_ip,
 			       .state = s->state,
-			       .tables = tables_of(w)};
+			       .tables = tables,
+			       .guesses = &t->guesses};
 }
 
 static inline void finish(struct lexing *l, struct ptm_stretch *s)
@@ -347,9 +376,10 @@ static inline void finish(struct lexing *l, struct ptm_stretch *s)
 	s->pos = l->pos;
 }
 
-static void lex(struct ptm_stretch *s, struct ptm_walk *w)
+static void lex(struct ptm_turbo *t, struct ptm_walk *w)
 {
-	struct lexing l = begin(s, w);
+	struct ptm_stretch *s = &t->stretch;
+	struct lexing l = begin(t, w);
 
 	do {
 		if (!s->careful)
@@ -367,7 +397,8 @@ static inline bool is_other(const struct ptm_slot *e, uint64_t key, uint32_t top
 struct walking {
 	const struct ptm_item *item, *end;
 	uint64_t key;   /* of the next edge ... */
-	uint32_t place; /* ... and its place in the table */
+	uint32_t place; /* ... and where it should be in the table */
+	uint32_t *rest; /* the guess that `place` is; NULL: that of the symbol */
 	uint32_t top;
 	uint32_t limit; /* the stack has PTM_STACK entries then */
 	uint32_t idle;  /* edges in a row that used up nothing of idle_item */
@@ -375,26 +406,56 @@ struct walking {
 	uint64_t n, b;
 	uint32_t *stack; /* states, with anything in the free bytes */
 	const uint64_t *power;
+	struct ptm_guesses *guesses;
 	struct ptm_went *went, *went_last; /* of the log: the next one, and what is behind all */
 };
 
-/* The edge that is next, which is not in the first slot for it; NULL: there is none. */
+/* The edge that is next, from the first slot for it on; NULL: it is in none of those near it. */
+static inline const struct ptm_slot *look_near(const struct walking *k, const struct tables *tables,
+					       uint32_t top)
+{
+	const uint32_t place = place_of(tables, PTM_KEY_STATE(k->key), k->key);
+	const struct ptm_slot *first =
+		(const struct ptm_slot *)((const char *)tables->slots + place);
+
+	for (unsigned i = 0; i < PTM_EDGE_NEAR; i++) {
+		const struct ptm_slot *e = ptm_slot_next(first, i);
+
+		if (!is_other(e, k->key, top))
+			return e;
+	}
+	return NULL;
+}
+
+/* The next edge stands at @e: guess so the next time. */
+static inline void learn(const struct walking *k, const struct tables *tables,
+			 const struct ptm_slot *e)
+{
+	const uint32_t place = (uint32_t)((const char *)e - (const char *)tables->slots);
+
+	if (k->key == k->item->key)
+		return;
+	if (k->rest != NULL)
+		*k->rest = place;
+	else
+		k->guesses->first[guess_index(k->item->key, k->item - 1)] = place;
+}
+
+/* The edge that is next, which is not where it should be; NULL: there is none. */
 static inline const struct ptm_slot *look_further(const struct walking *k, struct tables *tables,
-						  struct ptm_turbo *t, struct ptm_walk *w,
-						  const struct ptm_slot *e)
+						  struct ptm_turbo *t, struct ptm_walk *w)
 {
 	const uint32_t on_top = k->stack[k->top] & ~PTM_STATE_FREE;
+	const struct ptm_slot *e = look_near(k, tables, on_top);
 
-	for (unsigned i = 1; i < PTM_EDGE_NEAR; i++) {
-		const struct ptm_slot *f = ptm_slot_next(e, i);
-
-		if (!is_other(f, k->key, on_top))
-			return f;
+	if (e == NULL) {
+		e = ptm_loops_edge(t, w, k->key, on_top);
+		/* If that is another table now, the places of the stretch are wrong: it comes here
+		 * again. */
+		*tables = tables_of(w);
 	}
-	e = ptm_loops_edge(t, w, k->key, on_top);
-	/* If that is another table now, the places of the stretch are wrong: it comes here again.
-	 */
-	*tables = tables_of(w);
+	if (e != NULL && e != &t->built)
+		learn(k, tables, e);
 	return e;
 }
 
@@ -429,8 +490,7 @@ static inline uint64_t left_of(uint64_t key, uint32_t rest)
 }
 
 /* Where an edge leads that no TIP ends.  False: that is for the exact path to say. */
-static ALWAYS_INLINE bool go_along(struct walking *k, const struct tables *tables,
-				   const struct ptm_slot *e, uint32_t how)
+static ALWAYS_INLINE bool go_along(struct walking *k, const struct ptm_slot *e, uint32_t how)
 {
 	const uint32_t rest = PTM_SLOT_REST(e);
 	uint32_t state = e->next & ~PTM_STATE_FREE;
@@ -450,10 +510,15 @@ static ALWAYS_INLINE bool go_along(struct walking *k, const struct tables *table
 				return false;
 		}
 	}
-	if (rest == 0)
+	if (rest == 0) {
 		sym = (++k->item)->key;
+		k->place = k->item->place;
+		k->rest = NULL;
+	} else {
+		k->rest = &k->guesses->rest[k->place / sizeof(*e) % PTM_GUESS_REST];
+		k->place = *k->rest;
+	}
 	k->key = PTM_EDGE_KEY(state, sym);
-	k->place = place_of(tables, state, sym);
 	return true;
 }
 
@@ -480,8 +545,7 @@ static ALWAYS_INLINE bool log_edge(struct walking *k, const struct ptm_slot *e)
 }
 
 /* Over the edge @e.  False: it is irregular.  @counting is known at compile time. */
-static ALWAYS_INLINE bool step(struct walking *k, const struct tables *tables,
-			       const struct ptm_slot *e, bool counting)
+static ALWAYS_INLINE bool step(struct walking *k, const struct ptm_slot *e, bool counting)
 {
 	const uint32_t n = PTM_SLOT_N(e), how = PTM_SLOT_HOW(e);
 
@@ -498,7 +562,7 @@ static ALWAYS_INLINE bool step(struct walking *k, const struct tables *tables,
 	} else if ((how & PTM_SLOT_TIP) != 0) {
 		k->top -= k->top + PTM_STACK != k->limit;
 		go_next(k);
-	} else if (UNLIKELY(!go_along(k, tables, e, how))) {
+	} else if (UNLIKELY(!go_along(k, e, how))) {
 		return false;
 	}
 	memcpy(&k->stack[k->top + 1], e->push, sizeof(e->push));
@@ -518,6 +582,7 @@ static ALWAYS_INLINE struct walking set_out(struct ptm_turbo *t, struct ptm_walk
 				.top = lane->top,
 				.limit = lane->floor + PTM_STACK,
 				.stack = t->lane.stack,
+				.guesses = &t->guesses,
 				.power = w->power};
 }
 
@@ -535,8 +600,8 @@ static ALWAYS_INLINE bool walk_all(struct ptm_turbo *t, struct ptm_walk *w, bool
 			(const struct ptm_slot *)((const char *)tables.slots + k.place);
 
 		if (UNLIKELY(is_other(e, k.key, k.stack[k.top])))
-			e = look_further(&k, &tables, t, w, e);
-		if (UNLIKELY(e == NULL) || UNLIKELY(!step(&k, &tables, e, counting)))
+			e = look_further(&k, &tables, t, w);
+		if (UNLIKELY(e == NULL) || UNLIKELY(!step(&k, e, counting)))
 			return false;
 	}
 	if (counting)

@@ -170,7 +170,7 @@ static int take(struct ptm_turbo *t, struct ptm_walk *w, const struct ptm_lexer 
 	s->odd_time = t->odd_time;
 	s->careful = t->careful > 0;
 	t->careful -= s->careful;
-	t->loops->lex(s, w);
+	t->loops->lex(t, w);
 	if (turns != w->turns)
 		return w->failed ? -PTM_E_NOMEM : 0;
 	load_lane(&t->lane, w);

@@ -18,7 +18,8 @@
 struct ptm_item {
 	uint64_t key;    /* as in an edge, with the state where it begins if a TIP leads there */
 	uint32_t target; /* of its TIP: a state; 0 without one */
-	uint32_t place;  /* of its edge in the table, in bytes, if the state is there */
+	uint32_t place;  /* of its edge in the table, in bytes: the first one for its key if the
+			    state is there, else a guess */
 };
 
 /* A stretch of packets, and what it is made of. */
@@ -47,12 +48,25 @@ struct ptm_lane {
 	uint32_t stack[PTM_LANE_ROOM + PTM_EDGE_DEEP + 1];
 };
 
+/* Where edges stood whose place is only known when the edge before them is: what is looked up there
+ * next need not wait for that.  Only guesses: a slot is taken by its key, and another one if that
+ * is not there. */
+#define PTM_GUESS_BITS 16u
+#define PTM_GUESS_REST 4096u
+struct ptm_guesses {
+	const struct ptm_slot *slots;         /* the table, ... */
+	unsigned shift;                       /* ... and its size, so that all places are in it */
+	uint32_t first[1u << PTM_GUESS_BITS]; /* by the symbol and branches before it */
+	uint32_t rest[PTM_GUESS_REST];        /* of what is left of a symbol, by the edge before */
+};
+
 struct ptm_loops;
 
 /* Room for the fast path; one an engine. */
 struct ptm_turbo {
 	struct ptm_stretch stretch;
 	struct ptm_lane lane;
+	struct ptm_guesses guesses;
 	const struct ptm_loops *loops;  /* for this CPU */
 	struct ptm_edge_counts *counts; /* NULL: nobody counts */
 	size_t went;                    /* entries of its log that are of this stretch */
