@@ -347,8 +347,8 @@ static inline struct lexing begin(struct ptm_turbo *t, struct ptm_walk *w)
 	struct ptm_stretch *s = &t->stretch;
 	const struct tables tables = tables_of(w);
 
-	/* Up to here eight bytes and a packet behind them can be read.  No byte is more than one
-	 * item. */
+	/* Up to here eight bytes and a packet behind them can be read.  An item is made of two at
+	 * least: a TIP has three, and sixteen bits take more. */
 	const ptrdiff_t left = s->limit - s->pos - PTM_PKT_MAX_SIZE;
 	const ptrdiff_t room =
 		left < (ptrdiff_t)PTM_TURBO_BYTES ? left : (ptrdiff_t)PTM_TURBO_BYTES;

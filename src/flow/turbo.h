@@ -12,7 +12,7 @@
 /* Stretches that are lexed carefully where one had to be. */
 #define PTM_TURBO_CAREFUL 16u
 
-#define PTM_TURBO_BYTES 3072u /* of a trace in a stretch, up to a packet more */
+#define PTM_TURBO_BYTES 6144u /* of a trace in a stretch, up to a packet more */
 
 /* A symbol: some branches, mostly with a TIP behind them. */
 struct ptm_item {
@@ -34,7 +34,7 @@ struct ptm_stretch {
 	uint64_t tsc;  /* of the last TSC packet */
 	uint64_t pads; /* bytes */
 	unsigned n;    /* 0: nothing but PAD and time */
-	struct ptm_item items[PTM_TURBO_BYTES + PTM_PKT_MAX_SIZE + 1];
+	struct ptm_item items[(PTM_TURBO_BYTES + PTM_PKT_MAX_SIZE) / 2 + 1];
 };
 
 /* The return stack while walking: it grows up to its end, and is then moved down. */
