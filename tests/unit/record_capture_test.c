@@ -233,6 +233,25 @@ static void check_map(const struct stated *map)
 	free(have);
 }
 
+/* The digests of the blocks of the file: 16 KiB each, and what is left. */
+static void check_blocks(const struct ptm_json_at *stream, const uint8_t *trace, size_t len)
+{
+	struct ptm_json_at blocks = ptm_json_member(stream, "blocks");
+	const char *digits = string_of(&blocks, "xxh3_64");
+	size_t n = 0;
+
+	assert_int_equal(number_of(&blocks, "size"), 16384);
+	for (size_t at = 0; at < len; at += 16384, n++) {
+		char expected[17];
+
+		(void)snprintf(expected, sizeof(expected), "%016" PRIx64,
+			       ptm_hash_bytes(trace + at, len - at < 16384 ? len - at : 16384));
+		assert_true(strlen(digits) >= 16 * (n + 1));
+		assert_memory_equal(digits + 16 * n, expected, 16);
+	}
+	assert_int_equal(strlen(digits), 16 * n);
+}
+
 static void check_stream(const struct ptm_record_result *result)
 {
 	struct ptm_json_doc *doc = read_json();
@@ -240,6 +259,8 @@ static void check_stream(const struct ptm_record_result *result)
 	struct ptm_json_at streams = ptm_json_member(&root, "streams");
 	struct ptm_json_at stream = ptm_json_element(&streams, 0);
 	uint64_t digest, bytes;
+	uint8_t *trace;
+	size_t len;
 
 	assert_string_equal(string_of(&root, "format"), "ptmill-capture");
 	assert_int_equal(number_of(&root, "version"), 1);
@@ -256,6 +277,9 @@ static void check_stream(const struct ptm_record_result *result)
 	assert_int_equal(bytes, result->trace_bytes);
 	assert_int_equal(number_of(&stream, "bytes"), bytes);
 	assert_int_equal(number_of(&stream, "xxh3_64"), digest);
+	trace = slurp(in_out("streams/tid1.pt"), &len);
+	check_blocks(&stream, trace, len);
+	free(trace);
 	ptm_json_doc_destroy(doc);
 }
 
@@ -497,6 +521,7 @@ static void compressed_trace_is_the_same(void **state)
 		struct ptm_json_at root = ptm_json_root(doc);
 		struct ptm_json_at streams = ptm_json_member(&root, "streams");
 		struct ptm_json_at stream = ptm_json_element(&streams, 0);
+		struct ptm_json_at blocks;
 
 		assert_string_equal(string_of(&stream, "file"), "streams/tid1.pt.zst");
 		assert_int_equal(
@@ -505,6 +530,8 @@ static void compressed_trace_is_the_same(void **state)
 		assert_int_equal(bytes, small);
 		assert_int_equal(number_of(&stream, "bytes"), small);
 		assert_int_equal(number_of(&stream, "xxh3_64"), digest);
+		blocks = ptm_json_member(&stream, "blocks");
+		assert_false(ptm_json_is_there(&blocks));
 	}
 	ptm_json_doc_destroy(doc);
 }
