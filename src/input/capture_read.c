@@ -342,8 +342,8 @@ static int read_blocks(struct reader *r, const struct ptm_json_at *at,
 	n = stream->sum.bytes / sums->size + (stream->sum.bytes % sums->size != 0);
 	if (strlen(text) != n * DIGITS)
 		return ptm_json_fail(&digits, PTM_E_FORMAT, r->err,
-				     "must have %d digits for each of %" PRIu64 " blocks", DIGITS,
-				     n);
+				     "must have %" PRIu64 " digits, %d a block", n * DIGITS,
+				     DIGITS);
 	if (!ptm_vec_reserve(&sums->digests, (size_t)n))
 		return ptm_desc_no_memory(&digits, r->err);
 	for (; *text != '\0'; text += DIGITS) {
