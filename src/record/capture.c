@@ -264,11 +264,9 @@ static int close_file(struct ptm_cap_stream *stream)
 	return fclose(plain) == 0 ? 0 : ptm_rec_fail(err, "write the trace", stream->path);
 }
 
-/* Size of the blocks of @bytes of trace; 0: there is nothing to be said of blocks.  One stream gets
- * no more than half of the digests that are left, so that there are some for the next one. */
-static uint64_t block_size(const struct ptm_capture *cap, uint64_t bytes)
+uint64_t ptm_capture_block_size(uint64_t bytes, uint64_t others)
 {
-	const uint64_t half = (BLOCKS_ALL - cap->blocks) / 2;
+	const uint64_t half = (BLOCKS_ALL - others) / 2;
 	const uint64_t most = half < BLOCKS_STREAM ? half : BLOCKS_STREAM;
 
 	if (bytes == 0)
@@ -289,7 +287,7 @@ int ptm_capture_close(struct ptm_cap_stream *stream)
 	PTM_TRY(close_file(stream));
 	if (stat(stream->path, &sb) != 0)
 		return ptm_rec_fail(cap->err, "examine", stream->path);
-	stream->blocks.size = plain ? block_size(cap, (uint64_t)sb.st_size) : 0;
+	stream->blocks.size = plain ? ptm_capture_block_size((uint64_t)sb.st_size, cap->blocks) : 0;
 	ret = ptm_hash_blocks(stream->path, NULL, stream->blocks.size != 0 ? &stream->blocks : NULL,
 			      &stream->digest, &stream->bytes, cap->err);
 	cap->blocks += stream->blocks.digests.n;

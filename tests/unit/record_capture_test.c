@@ -12,6 +12,7 @@
 #include "os/hash.h"
 #include "os/json_read.h"
 #include "ptmill/record.h"
+#include "record/capture.h"
 
 #include <dirent.h>
 #include <elf.h>
@@ -536,6 +537,26 @@ static void compressed_trace_is_the_same(void **state)
 	ptm_json_doc_destroy(doc);
 }
 
+/* At most 2^20 blocks a stream, and half of what is left of 2^21, of 16 KiB to 16 MiB. */
+static void blocks_are_bounded(void **state)
+{
+	static const uint64_t all = UINT64_C(1) << 21, gib = UINT64_C(1) << 30;
+
+	(void)state;
+	assert_int_equal(ptm_capture_block_size(0, 0), 0);
+	assert_int_equal(ptm_capture_block_size(1, 0), 16384);
+	assert_int_equal(ptm_capture_block_size(16 * gib, 0), 16384);
+	assert_int_equal(ptm_capture_block_size(16 * gib + 1, 0), 32768);
+	assert_int_equal(ptm_capture_block_size(40 * gib, 0), 65536);
+	assert_int_equal(ptm_capture_block_size(16384 * gib, 0), 16 << 20);
+	assert_int_equal(ptm_capture_block_size(16384 * gib + 1, 0), 0);
+	assert_int_equal(ptm_capture_block_size(16 * gib, all / 2), 32768);
+	assert_int_equal(ptm_capture_block_size(1, all - 2), 16384);
+	assert_int_equal(ptm_capture_block_size(16385, all - 2), 32768);
+	assert_int_equal(ptm_capture_block_size(1, all - 1), 0);
+	assert_int_equal(ptm_capture_block_size(1, all), 0);
+}
+
 /* Clocks as record.h states them; none without time packets. */
 static void clocks_are_told(void **state)
 {
@@ -662,6 +683,7 @@ int main(void)
 		cmocka_unit_test_teardown(compressed_trace_is_the_same, remove_guest),
 		cmocka_unit_test_teardown(clocks_are_told, remove_guest),
 		cmocka_unit_test_teardown(killed_by_a_signal, remove_out),
+		cmocka_unit_test(blocks_are_bounded),
 		cmocka_unit_test(failures_leave_nothing),
 		cmocka_unit_test(full_disk_leaves_nothing),
 		cmocka_unit_test(exec_is_refused),
