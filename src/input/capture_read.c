@@ -13,6 +13,9 @@
 enum {
 	VERSION = 1,
 	MAX_NAME = 64, /* of a stream */
+	MIN_BLOCK = 4096,
+	MAX_BLOCK = 16 << 20,
+	DIGITS = 16, /* of the digest of a block */
 };
 
 struct reader {
@@ -304,6 +307,55 @@ static int read_sum(struct reader *r, const struct ptm_json_at *at, const char *
 	return 0;
 }
 
+/* 16 digits, lower case, without "0x". */
+static bool parse_digits(const char *text, uint64_t *v)
+{
+	*v = 0;
+	for (int i = 0; i < DIGITS; i++) {
+		const char c = text[i];
+
+		if ((c < '0' || c > '9') && (c < 'a' || c > 'f'))
+			return false;
+		*v = *v << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+	}
+	return true;
+}
+
+/* The digests of the blocks of the trace, whose size is known. */
+static int read_blocks(struct reader *r, const struct ptm_json_at *at,
+		       struct ptm_desc_stream *stream)
+{
+	struct ptm_json_at blocks = ptm_json_member(at, "blocks");
+	struct ptm_json_at size = ptm_json_member(&blocks, "size");
+	struct ptm_json_at digits = ptm_json_member(&blocks, "xxh3_64");
+	struct ptm_block_sums *sums = &stream->blocks;
+	const char *text;
+	uint64_t n, digest;
+
+	if (!ptm_json_is_there(&blocks))
+		return 0;
+	PTM_TRY(ptm_json_check_object(&blocks, r->err));
+	PTM_TRY(ptm_json_get_number(&size, MIN_BLOCK, MAX_BLOCK, &sums->size, r->err));
+	if ((sums->size & (sums->size - 1)) != 0)
+		return ptm_json_fail(&size, PTM_E_FORMAT, r->err, "must be a power of two");
+	PTM_TRY(ptm_json_get_str(&digits, &text, r->err));
+	n = stream->sum.bytes / sums->size + (stream->sum.bytes % sums->size != 0);
+	if (strlen(text) != n * DIGITS)
+		return ptm_json_fail(&digits, PTM_E_FORMAT, r->err,
+				     "must have %" PRIu64 " digits, %d a block", n * DIGITS,
+				     DIGITS);
+	if (!ptm_vec_reserve(&sums->digests, (size_t)n))
+		return ptm_desc_no_memory(&digits, r->err);
+	for (; *text != '\0'; text += DIGITS) {
+		if (!parse_digits(text, &digest))
+			return ptm_json_fail(&digits, PTM_E_FORMAT, r->err,
+					     "must be lower-case hexadecimal digits");
+		if (!ptm_vec_push(&sums->digests, digest))
+			return ptm_desc_no_memory(&digits, r->err);
+	}
+	return 0;
+}
+
 /* What was executed, and, both or neither, size and digest of that file. */
 static int read_truth(struct reader *r, const struct ptm_json_at *at,
 		      struct ptm_desc_stream *stream)
@@ -380,6 +432,7 @@ static int read_stream(struct reader *r, const struct ptm_json_at *at, size_t in
 	PTM_TRY(read_owner(r, at, index, stream));
 	PTM_TRY(ptm_capture_path(&r->root, &file, &stream->path, r->err));
 	PTM_TRY(read_sum(r, at, "bytes", "xxh3_64", &stream->sum));
+	PTM_TRY(read_blocks(r, at, stream));
 	PTM_TRY(read_truth(r, at, stream));
 	return read_switches(r, at, stream);
 }

@@ -5,7 +5,6 @@
 #include "input/desc_priv.h"
 
 #include "os/file.h"
-#include "os/hash.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,6 +28,7 @@ void ptm_desc_stream_fini(struct ptm_desc_stream *stream)
 	free(stream->path);
 	free(stream->truth);
 	free(stream->switches.v);
+	free(stream->blocks.digests.v);
 }
 
 void ptm_desc_fini(struct ptm_desc *desc)
@@ -295,6 +295,17 @@ out:
 	return ret;
 }
 
+int ptm_desc_check_size(const char *path, const struct ptm_desc_sum *sum, uint64_t bytes,
+			struct ptm_error *err)
+{
+	if (!sum->known || bytes == sum->bytes)
+		return 0;
+	return PTM_FAIL(err, PTM_E_FORMAT,
+			"%s: the file is not what capture.json says (size %" PRIu64 ", not %" PRIu64
+			")",
+			path, bytes, sum->bytes);
+}
+
 int ptm_desc_check(const char *path, const struct ptm_desc_sum *sum, const atomic_bool *cancel,
 		   struct ptm_error *err)
 {
@@ -303,11 +314,7 @@ int ptm_desc_check(const char *path, const struct ptm_desc_sum *sum, const atomi
 	if (!sum->known)
 		return 0;
 	PTM_TRY(ptm_hash_file(path, cancel, &digest, &bytes, err));
-	if (bytes != sum->bytes)
-		return PTM_FAIL(err, PTM_E_FORMAT,
-				"%s: the file is not what capture.json says (size %" PRIu64
-				", not %" PRIu64 ")",
-				path, bytes, sum->bytes);
+	PTM_TRY(ptm_desc_check_size(path, sum, bytes, err));
 	if (digest != sum->digest)
 		return PTM_FAIL(err, PTM_E_FORMAT,
 				"%s: the file is not what capture.json says (digest 0x%016" PRIx64

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/vec.h"
+#include "os/hash.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -57,8 +58,9 @@ struct ptm_desc_stream {
 	size_t process; /* index, if the trace is of one thread; else PTM_DESC_NO_PROCESS */
 	uint32_t tid;   /* if so */
 	uint32_t cpu;   /* if not */
-	struct ptm_desc_sum sum; /* of the trace */
-	char *truth;             /* path of the file of truths; NULL: none */
+	struct ptm_desc_sum sum;      /* of the trace */
+	struct ptm_block_sums blocks; /* of the trace, if the capture has them */
+	char *truth;                  /* path of the file of truths; NULL: none */
 	struct ptm_desc_sum truth_sum;
 	PTM_VEC(struct ptm_desc_switch) switches; /* per-CPU traces: in order of time */
 };
@@ -100,5 +102,9 @@ int ptm_desc_read(struct ptm_desc *desc, const char *path, enum ptm_desc_kind ki
  * nothing.  Returns 0, or -PTM_E_FORMAT if it is not. */
 int ptm_desc_check(const char *path, const struct ptm_desc_sum *sum, const atomic_bool *cancel,
 		   struct ptm_error *err);
+
+/* The same by its size @bytes alone. */
+int ptm_desc_check_size(const char *path, const struct ptm_desc_sum *sum, uint64_t bytes,
+			struct ptm_error *err);
 
 #endif

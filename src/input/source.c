@@ -159,6 +159,18 @@ uint64_t ptm_source_size(const struct ptm_source *source)
 	return source->size;
 }
 
+void ptm_source_set_blocks(struct ptm_source *source, const struct ptm_block_sums *blocks,
+			   uint64_t bytes)
+{
+	if (ptm_source_is_seekable(source) && source->size == bytes && blocks->size != 0)
+		source->blocks = blocks;
+}
+
+const struct ptm_block_sums *ptm_source_blocks(const struct ptm_source *source)
+{
+	return source->blocks;
+}
+
 uint64_t ptm_source_missing(const struct ptm_source *source)
 {
 	return source->missing;

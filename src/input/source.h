@@ -11,6 +11,7 @@
 #define PTM_INPUT_SOURCE_H
 
 #include "base/error.h"
+#include "os/hash.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,6 +40,12 @@ ptm_source_name(const struct ptm_source *source); /* unique among the streams of
 const char *ptm_source_path(const struct ptm_source *source);
 bool ptm_source_is_seekable(const struct ptm_source *source);
 uint64_t ptm_source_size(const struct ptm_source *source); /* bytes; 0 if not known in advance */
+
+/* What the blocks of a stream must be, if that is known: of its @bytes bytes.  Borrowed.  Nothing
+ * is kept for a source that cannot be read anywhere, or of another size. */
+void ptm_source_set_blocks(struct ptm_source *source, const struct ptm_block_sums *blocks,
+			   uint64_t bytes);
+const struct ptm_block_sums *ptm_source_blocks(const struct ptm_source *source); /* or NULL */
 
 /* Bytes that the container promises behind the end of the stream, but that are not there. */
 uint64_t ptm_source_missing(const struct ptm_source *source);

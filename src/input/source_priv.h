@@ -21,7 +21,8 @@ struct ptm_source {
 	struct ptm_file *file;            /* borrowed from the sources */
 	PTM_VEC(struct ptm_piece) pieces; /* in order, without holes; none: the whole file */
 	uint64_t size;
-	uint64_t missing; /* bytes that should follow, but the file ends */
+	uint64_t missing;                    /* bytes that should follow, but the file ends */
+	const struct ptm_block_sums *blocks; /* borrowed; NULL: not known */
 };
 
 /* The start of @file, which may be a perf.data file. */

@@ -136,6 +136,9 @@ static int add_stream(struct ptm_session *session, const char *input, const stru
 	status = ptm_sources_add_as(session->sources, stream->path, name, err);
 	free(name);
 	PTM_TRY(status);
+	ptm_source_set_blocks(
+		ptm_sources_get(session->sources, ptm_sources_count(session->sources) - 1),
+		&stream->blocks, stream->sum.bytes);
 	if (!ptm_vec_push(&session->streams, context) || !ptm_vec_push(&session->described, stream))
 		return PTM_FAIL(err, PTM_E_NOMEM, "Out of memory");
 	if (stream->process != PTM_DESC_NO_PROCESS) {
@@ -198,14 +201,29 @@ int ptm_session_add_described(struct ptm_session *session, const char *path,
 	return status < 0 ? status : add_all(session, path, desc, err);
 }
 
+/* Do the workers compare the blocks of stream @i as they read them? */
+static bool has_blocks(const struct ptm_session *session, size_t i)
+{
+	return session->described.v[i]->blocks.size != 0 &&
+	       ptm_source_is_seekable(ptm_sources_get(session->sources, i));
+}
+
 int ptm_session_check_streams(const struct ptm_session *session, struct ptm_error *err)
 {
-	for (size_t i = 0; i < session->descs.n; i++) {
-		const struct ptm_desc *desc = session->descs.v[i];
+	/* First what takes no time. */
+	for (size_t i = 0; i < session->described.n; i++) {
+		const struct ptm_desc_stream *stream = session->described.v[i];
 
-		for (size_t k = 0; k < desc->streams.n; k++)
-			PTM_TRY(ptm_desc_check(desc->streams.v[k].path, &desc->streams.v[k].sum,
-					       &session->cancel, err));
+		if (stream != NULL && has_blocks(session, i))
+			PTM_TRY(ptm_desc_check_size(
+				stream->path, &stream->sum,
+				ptm_source_size(ptm_sources_get(session->sources, i)), err));
+	}
+	for (size_t i = 0; i < session->described.n; i++) {
+		const struct ptm_desc_stream *stream = session->described.v[i];
+
+		if (stream != NULL && !has_blocks(session, i))
+			PTM_TRY(ptm_desc_check(stream->path, &stream->sum, &session->cancel, err));
 	}
 	return 0;
 }

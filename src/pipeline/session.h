@@ -42,8 +42,9 @@ struct ptm_session {
 int ptm_session_add_described(struct ptm_session *session, const char *path,
 			      enum ptm_desc_kind kind, struct ptm_error *err);
 
-/* Are the files of captures what their capture.json says?  All traces; and the file of truths of
- * stream @i, which must have one. */
+/* Are the files of captures what their capture.json says?  All traces, but of those whose blocks
+ * the workers compare (span.h) the size alone; and the file of truths of stream @i, which must have
+ * one. */
 int ptm_session_check_streams(const struct ptm_session *session, struct ptm_error *err);
 int ptm_session_check_truth(const struct ptm_session *session, size_t i, struct ptm_error *err);
 

@@ -6,13 +6,18 @@
  * its segment begins at the first PSB at or behind the range's begin and ends at the first PSB at
  * or behind its end.  Both neighbours of a cut ask the same question of the same bytes, so they
  * agree.  A range without a PSB has an empty segment.
+ *
+ * A worker reads its range and a little around it at once; it reads on only if the PSB behind it is
+ * farther away.  If the blocks of the stream have digests, it compares those of the blocks that
+ * begin in its range or in what it uses behind it, in order, before anything is decoded.  A block
+ * that begins before the range was compared for an earlier one, whose failure ends the run first.
  */
 #include "pipeline/split.h"
 
 #include "flow/frame.h"
+#include "pipeline/span.h"
 #include "pipeline/window.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +26,8 @@
 #define SCAN_MAX (128u << 10)
 /* A PSB that the end of a scanned block cuts off is seen again in the next one. */
 #define OVERLAP 64u
+/* What is read behind a range at once: the PSB that ends its segment is mostly in it. */
+#define BEHIND (SCAN_MIN + PTM_SPLIT_LOOK)
 
 struct ptm_split {
 	struct ptm_sources *sources; /* borrowed */
@@ -132,52 +139,51 @@ int ptm_split_claim(struct ptm_split *split, struct ptm_job *job, struct ptm_seg
 	return 0;
 }
 
-/* Read exactly what the size of the source promises of [offset, offset + len). */
-static int read_range(struct ptm_source *source, uint64_t offset, uint64_t len,
-		      struct ptm_segbuf *buf, size_t *n, struct ptm_error *err)
+/* Read the range of a job, and around it what a segment needs of its neighbourhood; of a short
+ * range, in which there is mostly no PSB, no more than shows that. */
+static int open_range(const struct ptm_job *job, struct ptm_source *source, struct ptm_segbuf *buf,
+		      struct ptm_span *span, struct ptm_error *err)
 {
-	const uint64_t size = ptm_source_size(source);
-	int64_t got;
+	const bool is_short = job->end - job->begin < SCAN_MIN;
+	uint64_t before = is_short ? 0 : PTM_OVF_LOOK;
 
-	if (len > size - offset)
-		len = size - offset;
-	PTM_TRY(ptm_segbuf_reserve(buf, (size_t)len, err));
-	got = ptm_source_pread(source, buf->data, (size_t)len, offset, err);
-	if (got < 0)
-		return (int)got;
-	if ((uint64_t)got < len)
-		return PTM_FAIL(err, PTM_E_IO,
-				"%s: the file shrank while it was read: offset=%" PRIu64,
-				ptm_source_path(source), offset + (uint64_t)got);
-	*n = (size_t)len;
-	return 0;
+	if (before > job->begin)
+		before = job->begin;
+	return ptm_span_open(span, source, buf, job->begin - before,
+			     job->end + (is_short ? OVERLAP : BEHIND), job->begin, err);
 }
 
-/* Offset of the first PSB in [from, limit), or UINT64_MAX. */
-static int find_psb(const struct ptm_split *split, struct ptm_source *source, uint64_t from,
-		    uint64_t limit, struct ptm_segbuf *buf, uint64_t *found, struct ptm_error *err)
+/* Offset of the first PSB in [from, limit), or UINT64_MAX.  The span grows on the way.  From @hold
+ * on, bytes are dropped when they are scanned; they lie at @at of the buffer then. */
+static int find_psb(const struct ptm_split *split, struct ptm_span *span, uint64_t from,
+		    uint64_t limit, uint64_t hold, size_t at, uint64_t *found,
+		    struct ptm_error *err)
 {
-	const uint64_t size = ptm_source_size(source);
+	const uint64_t size = ptm_source_size(span->source);
 	uint64_t block = SCAN_MIN;
 
 	*found = UINT64_MAX;
 	while (from < limit) {
 		/* A PSB that begins before the limit, and the end of its run, may lie behind it. */
 		uint64_t want = limit - from < block - OVERLAP ? limit - from + OVERLAP : block;
-		size_t at, n = 0;
+		size_t n, psb;
 
 		if (atomic_load_explicit(split->cancel, memory_order_relaxed))
 			return PTM_FAIL(err, PTM_E_CANCELED, "Canceled");
-		PTM_TRY(read_range(source, from, want, buf, &n, err));
-		at = ptm_psb_find(buf->data, n, 0, from + n < size);
-		if (at < n) {
-			if (from + at < limit)
-				*found = from + at;
+		if (from >= hold && from + want > ptm_span_end(span))
+			ptm_span_drop(span, from, at);
+		PTM_TRY(ptm_span_reach(span, from + want, err));
+		n = (size_t)(size - from < want ? size - from : want);
+		psb = ptm_psb_find(ptm_span_at(span, from), n, 0, from + n < size);
+		if (psb < n) {
+			if (from + psb < limit)
+				*found = from + psb;
 			return 0;
 		}
 		if (from + n == size)
 			return 0;
 		from += n - OVERLAP;
+		PTM_TRY(ptm_span_check(span, from, err));
 		block = block * 4 < SCAN_MAX ? block * 4 : SCAN_MAX;
 	}
 	return 0;
@@ -208,63 +214,94 @@ bool ptm_split_maybe_ovf(const uint8_t *data, size_t len)
 }
 
 /* Does the frame before the PSB at @cut end in an OVF?  Reads the frame only if the bytes before
- * the cut look so. */
-static int ovf_before(const struct ptm_split *split, struct ptm_source *source, uint64_t cut,
-		      struct ptm_segbuf *buf, bool *answer, struct ptm_error *err)
+ * the cut look so.  What the span lacks is read in its place, and the span is read again; the
+ * blocks of these bytes are compared by the workers of earlier ranges, without whose success
+ * nothing of this one leaves the run. */
+static int ovf_before(const struct ptm_split *split, const struct ptm_job *job,
+		      struct ptm_span *span, uint64_t cut, bool *answer, struct ptm_error *err)
 {
-	*answer = false;
-	for (uint64_t back = PTM_OVF_LOOK; back < 8 * PTM_FRAME_MAX; back *= 8) {
-		uint64_t len = cut < back ? cut : back;
-		size_t psb, next, n = 0;
+	struct ptm_source *source = span->source;
+	struct ptm_span back = *span;
+	bool done = false;
 
-		PTM_TRY(read_range(source, cut - len, len, buf, &n, err));
-		if (!ptm_split_maybe_ovf(buf->data, n))
-			return 0;
-		psb = n;
-		for (next = ptm_psb_find(buf->data, n, 0, false); next < n;
-		     next = ptm_psb_find(buf->data, n, psb + PTM_PSB_SIZE, false))
+	*answer = false;
+	for (uint64_t look = PTM_OVF_LOOK; !done && look < 8 * PTM_FRAME_MAX; look *= 8) {
+		const size_t n = (size_t)(cut < look ? cut : look);
+		const uint8_t *data;
+		size_t psb = n, next;
+
+		if (cut - n < back.begin)
+			PTM_TRY(ptm_span_open(&back, source, span->buf, cut - n, cut, UINT64_MAX,
+					      err));
+		data = ptm_span_at(&back, cut - n);
+		if (!ptm_split_maybe_ovf(data, n))
+			break;
+		for (next = ptm_psb_find(data, n, 0, false); next < n;
+		     next = ptm_psb_find(data, n, psb + PTM_PSB_SIZE, false))
 			psb = next;
 		/* Without a PSB, the begin of the stream may be the frame's. */
-		if (psb == n && len == cut && split->in_sync)
+		if (psb == n && n == cut && split->in_sync)
 			psb = 0;
 		if (psb < n)
-			*answer = ptm_frame_ends_in_ovf(buf->data + psb, n - psb);
-		if (psb < n || len == cut)
-			return 0;
+			*answer = ptm_frame_ends_in_ovf(data + psb, n - psb);
+		done = psb < n || n == cut;
 	}
-	return 0;
+	return back.begin == span->begin ? 0 : open_range(job, source, span->buf, span, err);
 }
 
-/* Where the segment of a range begins and ends; equal if it is empty. */
-static int find_ends(const struct ptm_split *split, struct ptm_source *source, struct ptm_job *job,
-		     struct ptm_segbuf *buf, uint64_t *begin, uint64_t *end, struct ptm_error *err)
+/* Where the segment of a range begins; @end, too, if it is empty, else UINT64_MAX. */
+static int find_begin(const struct ptm_split *split, struct ptm_span *span, struct ptm_job *job,
+		      uint64_t *begin, uint64_t *end, struct ptm_error *err)
 {
-	const uint64_t size = ptm_source_size(source);
+	const uint64_t size = ptm_source_size(span->source);
 	const bool first = job->begin == 0;
 
 	*end = UINT64_MAX;
 	if (first && split->in_sync && size > 0)
 		*begin = 0;
 	else
-		PTM_TRY(find_psb(split, source, job->begin, first ? size : job->end, buf, begin,
-				 err));
+		PTM_TRY(find_psb(split, span, job->begin, first ? size : job->end, job->end, 0,
+				 begin, err));
 	if (first) {
 		job->seg.no_sync = *begin == UINT64_MAX;
 		job->seg.head = job->seg.no_sync ? size : *begin;
-		if (!job->seg.no_sync && *begin >= job->end) {
+		if (!job->seg.no_sync && *begin >= job->end)
 			*end = *begin; /* the frames belong to a later range */
-			return 0;
-		}
 	}
-	if (*begin == UINT64_MAX) {
+	if (*begin == UINT64_MAX)
 		*begin = *end = first ? size : job->end;
-		return 0;
+	return 0;
+}
+
+/* Read the segment that begins at @begin, find its end, and complete the job. */
+static int load_segment(const struct ptm_split *split, struct ptm_span *span, struct ptm_job *job,
+			uint64_t begin, struct ptm_error *err)
+{
+	const uint64_t size = ptm_source_size(span->source);
+	const uint64_t max = split->segment_size + PTM_FRAME_MAX;
+	/* A segment that goes on behind here is cut. */
+	const uint64_t hold = begin + max + 1;
+	const uint64_t base = span->begin;
+	uint64_t end, len, look = 0;
+
+	PTM_TRY(find_psb(split, span,
+			 job->end > begin + PTM_PSB_SIZE ? job->end : begin + PTM_PSB_SIZE, size,
+			 hold, (size_t)(hold - base), &end, err));
+	if (end == UINT64_MAX)
+		end = size;
+	PTM_TRY(ptm_span_check(span, end + PTM_SPLIT_LOOK, err));
+	len = end - begin;
+	if (len > max) {
+		job->seg.skipped = len - max;
+		len = max;
+	} else {
+		look = size - end < PTM_SPLIT_LOOK ? size - end : PTM_SPLIT_LOOK;
+		PTM_TRY(ptm_span_reach(span, end + look, err));
 	}
-	PTM_TRY(find_psb(split, source,
-			 job->end > *begin + PTM_PSB_SIZE ? job->end : *begin + PTM_PSB_SIZE, size,
-			 buf, end, err));
-	if (*end == UINT64_MAX)
-		*end = size;
+	job->seg.data = span->buf->data + (size_t)(begin - base);
+	job->seg.len = (size_t)len;
+	job->seg.look = (size_t)look;
+	job->loaded = true;
 	return 0;
 }
 
@@ -272,8 +309,8 @@ int ptm_split_load(struct ptm_split *split, struct ptm_job *job, struct ptm_segb
 		   struct ptm_error *err)
 {
 	struct ptm_source *source = ptm_sources_get(split->sources, job->stream);
-	uint64_t begin, end, len;
-	size_t n = 0;
+	struct ptm_span span;
+	uint64_t begin, end;
 
 	if (job->loaded)
 		return 0;
@@ -281,21 +318,13 @@ int ptm_split_load(struct ptm_split *split, struct ptm_job *job, struct ptm_segb
 		job->seg.missing = ptm_source_missing(source);
 		job->seg.missing_at = job->end;
 	}
-	PTM_TRY(find_ends(split, source, job, buf, &begin, &end, err));
+	PTM_TRY(open_range(job, source, buf, &span, err));
+	PTM_TRY(find_begin(split, &span, job, &begin, &end, err));
 	job->seg.offset = begin;
+	/* An empty segment, too, says something of its bytes, and of those that might begin a PSB.
+	 */
 	if (begin == end)
-		return 0;
-	PTM_TRY(ovf_before(split, source, begin, buf, &job->seg.ovf_pending, err));
-	len = end - begin;
-	if (len > split->segment_size + PTM_FRAME_MAX) {
-		job->seg.skipped = len - (split->segment_size + PTM_FRAME_MAX);
-		len -= job->seg.skipped;
-	}
-	PTM_TRY(read_range(source, begin, len + (job->seg.skipped > 0 ? 0 : PTM_SPLIT_LOOK), buf,
-			   &n, err));
-	job->seg.data = buf->data;
-	job->seg.len = (size_t)len;
-	job->seg.look = n - (size_t)len;
-	job->loaded = true;
-	return 0;
+		return ptm_span_check(&span, end + OVERLAP, err);
+	PTM_TRY(ovf_before(split, job, &span, begin, &job->seg.ovf_pending, err));
+	return load_segment(split, &span, job, begin, err);
 }

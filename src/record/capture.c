@@ -25,6 +25,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Blocks of traces, of which the capture has digests: their size, unless there would be too many of
+ * them.  All digests of a capture have 32 MiB of capture.json, which may have 64 MiB. */
+#define BLOCK_MIN     (UINT64_C(16) << 10)
+#define BLOCK_MAX     (UINT64_C(16) << 20)
+#define BLOCKS_STREAM (UINT64_C(1) << 20)
+#define BLOCKS_ALL    (UINT64_C(2) << 20)
+
 /* The trace of a thread. */
 struct ptm_cap_stream {
 	struct ptm_capture *cap;
@@ -34,7 +41,8 @@ struct ptm_cap_stream {
 	/* One of these is open until the end. */
 	FILE *plain;
 	struct ptm_zst_out *packed;
-	uint64_t bytes, digest; /* of the file, once closed */
+	uint64_t bytes, digest;       /* of the file, once closed */
+	struct ptm_block_sums blocks; /* of the same, if it is not compressed */
 	uint64_t truth_bytes, truth_digest;
 };
 
@@ -43,8 +51,9 @@ struct ptm_capture {
 	char *out, *tmp;                          /* owned */
 	PTM_VEC(struct ptm_cap_stream *) streams; /* owned */
 	struct ptm_error *err;
-	bool made;      /* the temporary directory exists */
-	bool committed; /* ... under its final name */
+	bool made;       /* the temporary directory exists */
+	bool committed;  /* ... under its final name */
+	uint64_t blocks; /* that streams have digests of */
 	struct ptm_images images;
 	struct ptm_seen seen;
 	struct ptm_cap_doubts doubts;
@@ -194,6 +203,7 @@ void ptm_capture_destroy(struct ptm_capture *cap)
 			(void)fclose(stream->plain);
 		ptm_zst_out_abort(stream->packed);
 		free(stream->path);
+		free(stream->blocks.digests.v);
 		free(stream);
 	}
 	free(cap->streams.v);
@@ -254,10 +264,34 @@ static int close_file(struct ptm_cap_stream *stream)
 	return fclose(plain) == 0 ? 0 : ptm_rec_fail(err, "write the trace", stream->path);
 }
 
+uint64_t ptm_capture_block_size(uint64_t bytes, uint64_t others)
+{
+	const uint64_t half = (BLOCKS_ALL - others) / 2;
+	const uint64_t most = half < BLOCKS_STREAM ? half : BLOCKS_STREAM;
+
+	if (bytes == 0)
+		return 0;
+	for (uint64_t size = BLOCK_MIN; size <= BLOCK_MAX; size *= 2)
+		if ((bytes - 1) / size < most)
+			return size;
+	return 0;
+}
+
 int ptm_capture_close(struct ptm_cap_stream *stream)
 {
+	const bool plain = stream->plain != NULL;
+	struct ptm_capture *cap = stream->cap;
+	struct stat sb;
+	int ret;
+
 	PTM_TRY(close_file(stream));
-	return ptm_hash_file(stream->path, NULL, &stream->digest, &stream->bytes, stream->cap->err);
+	if (stat(stream->path, &sb) != 0)
+		return ptm_rec_fail(cap->err, "examine", stream->path);
+	stream->blocks.size = plain ? ptm_capture_block_size((uint64_t)sb.st_size, cap->blocks) : 0;
+	ret = ptm_hash_blocks(stream->path, NULL, stream->blocks.size != 0 ? &stream->blocks : NULL,
+			      &stream->digest, &stream->bytes, cap->err);
+	cap->blocks += stream->blocks.digests.n;
+	return ret;
 }
 
 static void print_truth(FILE *f, const struct ptm_feed *feed)
@@ -378,6 +412,24 @@ static struct ptm_json *json_of_ambiguous(const struct ptm_ambiguous *a)
 	return json;
 }
 
+/* NULL, which fails when it is written, when out of memory. */
+static struct ptm_json *json_of_blocks(const struct ptm_block_sums *blocks)
+{
+	const size_t digits = 16;
+	char *text = malloc(blocks->digests.n * digits + 1);
+	struct ptm_json *json;
+
+	if (text == NULL)
+		return NULL;
+	for (size_t i = 0; i < blocks->digests.n; i++)
+		(void)snprintf(text + i * digits, digits + 1, "%016" PRIx64, blocks->digests.v[i]);
+	json = ptm_json_object();
+	ptm_json_set_u64(json, "size", blocks->size);
+	ptm_json_set_str(json, "xxh3_64", text);
+	free(text);
+	return json;
+}
+
 static struct ptm_json *json_of_stream(const struct ptm_cap_stream *stream)
 {
 	struct ptm_json *json = ptm_json_object();
@@ -392,6 +444,8 @@ static struct ptm_json *json_of_stream(const struct ptm_cap_stream *stream)
 	ptm_json_set_str(json, "file", name);
 	ptm_json_set_u64(json, "bytes", stream->bytes);
 	ptm_json_set_hex(json, "xxh3_64", stream->digest);
+	if (stream->blocks.size != 0)
+		ptm_json_set(json, "blocks", json_of_blocks(&stream->blocks));
 	if (stream->feed != NULL) {
 		truth_file(stream, name);
 		ptm_json_set_str(json, "truth", name);

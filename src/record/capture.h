@@ -45,6 +45,11 @@ int ptm_capture_write(void *ctx, const uint8_t *bytes, size_t len);
 /* The stream is complete.  Returns 0 or -PTM_E_*. */
 int ptm_capture_close(struct ptm_cap_stream *stream);
 
+/* Size of the blocks of @bytes of trace, of which capture.json has digests, beside @others of other
+ * streams; 0: it has none.  A stream gets no more than half of the digests that are left, so that
+ * there are some for the next one. */
+uint64_t ptm_capture_block_size(uint64_t bytes, uint64_t others);
+
 /* The process's code; borrowed. */
 struct ptm_images *ptm_capture_images(struct ptm_capture *cap);
 

@@ -35,6 +35,10 @@ static void check_desc_stream(const struct ptm_desc *desc, size_t i)
 	CHECK(s->name[0] != '\0' && s->path[0] != '\0');
 	CHECK(s->process == PTM_DESC_NO_PROCESS || s->process < desc->processes.n);
 	CHECK(s->switches.n == 0 || (s->process == PTM_DESC_NO_PROCESS && desc->time.known));
+	CHECK(s->blocks.size == 0 ||
+	      (s->blocks.size >= 4096 && (s->blocks.size & (s->blocks.size - 1)) == 0 &&
+	       s->blocks.digests.n ==
+		       s->sum.bytes / s->blocks.size + (s->sum.bytes % s->blocks.size != 0)));
 	for (size_t k = 0; k < i && i < 100; k++)
 		CHECK(strcmp(desc->streams.v[k].name, s->name) != 0);
 	for (size_t k = 1; k < s->switches.n; k++)

@@ -351,6 +351,87 @@ static void test_malformed(void **state)
 		expect_error(cases[i].text, PTM_E_FORMAT, cases[i].message);
 }
 
+#define SIZED(bytes, blocks)                                                                       \
+	"{" FORMAT ", \"streams\": [{\"name\": \"a\", " CPU0                                       \
+	", \"file\": \"streams/a.pt\", \"bytes\": " bytes                                          \
+	", \"xxh3_64\": \"0x0123456789abcdef\", "                                                  \
+	"\"blocks\": " blocks "}]}"
+#define SUM1 "0123456789abcdef"
+#define SUM2 "fedcba9876543210"
+
+static void test_blocks(void **state)
+{
+	static const char *const odd[] = {
+		SIZED("1", "{\"size\": 16777216, \"xxh3_64\": \"" SUM1 "\"}"),
+		SIZED("4096", "{\"size\": 4096, \"xxh3_64\": \"" SUM1 "\"}"),
+		SIZED("0", "{\"size\": 4096, \"xxh3_64\": \"\"}"),
+		SIZED("0", "null"),
+	};
+	static const size_t counts[] = {1, 1, 0, 0};
+	struct ptm_desc d;
+
+	(void)state;
+	assert_int_equal(read_text(&d,
+				   SIZED("4097", "{\"size\": 4096, \"xxh3_64\": \"" SUM1 SUM2
+						 "\", \"later\": 1}"),
+				   NULL),
+			 0);
+	assert_int_equal(d.streams.v[0].blocks.size, 4096);
+	assert_int_equal(d.streams.v[0].blocks.digests.n, 2);
+	assert_true(d.streams.v[0].blocks.digests.v[0] == UINT64_C(0x0123456789abcdef));
+	assert_true(d.streams.v[0].blocks.digests.v[1] == UINT64_C(0xfedcba9876543210));
+	ptm_desc_fini(&d);
+	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+		assert_int_equal(read_text(&d, odd[i], NULL), 0);
+		assert_int_equal(d.streams.v[0].blocks.digests.n, counts[i]);
+		ptm_desc_fini(&d);
+	}
+	assert_int_equal(read_text(&d, "{" FORMAT ", \"streams\": [" STREAM "]}", NULL), 0);
+	assert_int_equal(d.streams.v[0].blocks.size, 0);
+	ptm_desc_fini(&d);
+}
+
+static void test_bad_blocks(void **state)
+{
+	static const struct {
+		const char *text, *message;
+	} cases[] = {
+		{SIZED("1", "[]"), "blocks: must be an object"},
+		{SIZED("1", "{\"xxh3_64\": \"" SUM1 "\"}"),
+		 "blocks.size: missing (must be a number from 4096 to 16777216)"},
+		{SIZED("1", "{\"size\": 2048, \"xxh3_64\": \"" SUM1 "\"}"),
+		 "blocks.size: must be a number from 4096 to 16777216"},
+		{SIZED("1", "{\"size\": 33554432, \"xxh3_64\": \"" SUM1 "\"}"),
+		 "blocks.size: must be a number from 4096 to 16777216"},
+		{SIZED("1", "{\"size\": 12288, \"xxh3_64\": \"" SUM1 "\"}"),
+		 "blocks.size: must be a power of two"},
+		{SIZED("1", "{\"size\": 4096}"), "blocks.xxh3_64: missing (must be a string)"},
+		{SIZED("1", "{\"size\": 4096, \"xxh3_64\": [\"" SUM1 "\"]}"),
+		 "blocks.xxh3_64: must be a string"},
+		{SIZED("4097", "{\"size\": 4096, \"xxh3_64\": \"" SUM1 "\"}"),
+		 "blocks.xxh3_64: must have 32 digits, 16 a block"},
+		{SIZED("4096", "{\"size\": 4096, \"xxh3_64\": \"" SUM1 SUM2 "\"}"),
+		 "blocks.xxh3_64: must have 16 digits, 16 a block"},
+		{SIZED("0", "{\"size\": 4096, \"xxh3_64\": \"" SUM1 "\"}"),
+		 "blocks.xxh3_64: must have 0 digits, 16 a block"},
+		{SIZED("1", "{\"size\": 4096, \"xxh3_64\": \"" SUM1 "0\"}"),
+		 "blocks.xxh3_64: must have 16 digits, 16 a block"},
+		{SIZED("18446744073709551615", "{\"size\": 4096, \"xxh3_64\": \"\"}"),
+		 "blocks.xxh3_64: must have 72057594037927936 digits, 16 a block"},
+		{SIZED("1", "{\"size\": 4096, \"xxh3_64\": \"0x23456789abcdef\"}"),
+		 "blocks.xxh3_64: must be lower-case hexadecimal digits"},
+		{SIZED("4097", "{\"size\": 4096, \"xxh3_64\": \"" SUM1 "FEDCBA9876543210\"}"),
+		 "blocks.xxh3_64: must be lower-case hexadecimal digits"},
+	};
+	char message[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		(void)snprintf(message, sizeof(message), "streams[0].%s", cases[i].message);
+		expect_error(cases[i].text, PTM_E_FORMAT, message);
+	}
+}
+
 /* Every member that is a path, with one that is refused and with one that is fine. */
 static void check_path(const char *path, const char *message)
 {
@@ -477,8 +558,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_whole),     TEST(test_minimal), TEST(test_names),
-		TEST(test_malformed), TEST(test_paths),   TEST(test_digest),
+		TEST(test_whole),  TEST(test_minimal),    TEST(test_names), TEST(test_malformed),
+		TEST(test_blocks), TEST(test_bad_blocks), TEST(test_paths), TEST(test_digest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

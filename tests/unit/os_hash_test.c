@@ -3,7 +3,7 @@
  * os_hash_test.c - digests of files.
  *
  * The digests of short inputs are those that xxhsum -H3 prints, that of a long one is the library's
- * of the bytes in one piece.
+ * of the bytes in one piece; those of blocks are the library's of each block.
  */
 #include "os/hash.h"
 
@@ -53,6 +53,46 @@ static void test_values(void **state)
 	free(big);
 }
 
+/* Blocks smaller and larger than what is read at a time, and files that end within one or not. */
+static void test_blocks(void **state)
+{
+	static const size_t lens[] = {0, 1, 4095, 4096, 4097, 3 << 20, (3 << 20) + 17};
+	uint8_t *big = (uint8_t *)malloc(lens[6]);
+	char path[] = "/tmp/ptm-hash-XXXXXX";
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_non_null(big);
+	assert_true(fd >= 0);
+	for (size_t i = 0; i < lens[6]; i++)
+		big[i] = (uint8_t)(i * i >> 7);
+	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		assert_int_equal(pwrite(fd, big, lens[i], 0), lens[i]);
+		for (size_t size = 4096; size <= 4 << 20; size *= 8) {
+			struct ptm_block_sums sums = {.size = size};
+			uint64_t digest, bytes;
+
+			assert_int_equal(ptm_hash_blocks(path, NULL, &sums, &digest, &bytes, NULL),
+					 0);
+			assert_true(digest == XXH3_64bits(big, lens[i]));
+			assert_true(bytes == lens[i]);
+			assert_int_equal(sums.digests.n, (lens[i] + size - 1) / size);
+			for (size_t at = 0; at < lens[i]; at += size) {
+				const size_t len = lens[i] - at < size ? lens[i] - at : size;
+
+				assert_true(sums.digests.v[at / size] ==
+					    XXH3_64bits(big + at, len));
+				assert_true(ptm_hash_bytes(big + at, len) ==
+					    XXH3_64bits(big + at, len));
+			}
+			free(sums.digests.v);
+		}
+	}
+	(void)close(fd);
+	(void)unlink(path);
+	free(big);
+}
+
 static void test_no_file(void **state)
 {
 	char dir[] = "/tmp/ptm-hash-XXXXXX", path[64];
@@ -75,6 +115,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_blocks),
 		cmocka_unit_test(test_no_file),
 	};
 

@@ -12,6 +12,7 @@
 #include "os/hash.h"
 #include "os/json_read.h"
 #include "ptmill/record.h"
+#include "record/capture.h"
 
 #include <dirent.h>
 #include <elf.h>
@@ -233,6 +234,25 @@ static void check_map(const struct stated *map)
 	free(have);
 }
 
+/* The digests of the blocks of the file: 16 KiB each, and what is left. */
+static void check_blocks(const struct ptm_json_at *stream, const uint8_t *trace, size_t len)
+{
+	struct ptm_json_at blocks = ptm_json_member(stream, "blocks");
+	const char *digits = string_of(&blocks, "xxh3_64");
+	size_t n = 0;
+
+	assert_int_equal(number_of(&blocks, "size"), 16384);
+	for (size_t at = 0; at < len; at += 16384, n++) {
+		char expected[17];
+
+		(void)snprintf(expected, sizeof(expected), "%016" PRIx64,
+			       ptm_hash_bytes(trace + at, len - at < 16384 ? len - at : 16384));
+		assert_true(strlen(digits) >= 16 * (n + 1));
+		assert_memory_equal(digits + 16 * n, expected, 16);
+	}
+	assert_int_equal(strlen(digits), 16 * n);
+}
+
 static void check_stream(const struct ptm_record_result *result)
 {
 	struct ptm_json_doc *doc = read_json();
@@ -240,6 +260,8 @@ static void check_stream(const struct ptm_record_result *result)
 	struct ptm_json_at streams = ptm_json_member(&root, "streams");
 	struct ptm_json_at stream = ptm_json_element(&streams, 0);
 	uint64_t digest, bytes;
+	uint8_t *trace;
+	size_t len;
 
 	assert_string_equal(string_of(&root, "format"), "ptmill-capture");
 	assert_int_equal(number_of(&root, "version"), 1);
@@ -256,6 +278,9 @@ static void check_stream(const struct ptm_record_result *result)
 	assert_int_equal(bytes, result->trace_bytes);
 	assert_int_equal(number_of(&stream, "bytes"), bytes);
 	assert_int_equal(number_of(&stream, "xxh3_64"), digest);
+	trace = slurp(in_out("streams/tid1.pt"), &len);
+	check_blocks(&stream, trace, len);
+	free(trace);
 	ptm_json_doc_destroy(doc);
 }
 
@@ -497,6 +522,7 @@ static void compressed_trace_is_the_same(void **state)
 		struct ptm_json_at root = ptm_json_root(doc);
 		struct ptm_json_at streams = ptm_json_member(&root, "streams");
 		struct ptm_json_at stream = ptm_json_element(&streams, 0);
+		struct ptm_json_at blocks;
 
 		assert_string_equal(string_of(&stream, "file"), "streams/tid1.pt.zst");
 		assert_int_equal(
@@ -505,8 +531,30 @@ static void compressed_trace_is_the_same(void **state)
 		assert_int_equal(bytes, small);
 		assert_int_equal(number_of(&stream, "bytes"), small);
 		assert_int_equal(number_of(&stream, "xxh3_64"), digest);
+		blocks = ptm_json_member(&stream, "blocks");
+		assert_false(ptm_json_is_there(&blocks));
 	}
 	ptm_json_doc_destroy(doc);
+}
+
+/* At most 2^20 blocks a stream, and half of what is left of 2^21, of 16 KiB to 16 MiB. */
+static void blocks_are_bounded(void **state)
+{
+	static const uint64_t all = UINT64_C(1) << 21, gib = UINT64_C(1) << 30;
+
+	(void)state;
+	assert_int_equal(ptm_capture_block_size(0, 0), 0);
+	assert_int_equal(ptm_capture_block_size(1, 0), 16384);
+	assert_int_equal(ptm_capture_block_size(16 * gib, 0), 16384);
+	assert_int_equal(ptm_capture_block_size(16 * gib + 1, 0), 32768);
+	assert_int_equal(ptm_capture_block_size(40 * gib, 0), 65536);
+	assert_int_equal(ptm_capture_block_size(16384 * gib, 0), 16 << 20);
+	assert_int_equal(ptm_capture_block_size(16384 * gib + 1, 0), 0);
+	assert_int_equal(ptm_capture_block_size(16 * gib, all / 2), 32768);
+	assert_int_equal(ptm_capture_block_size(1, all - 2), 16384);
+	assert_int_equal(ptm_capture_block_size(16385, all - 2), 32768);
+	assert_int_equal(ptm_capture_block_size(1, all - 1), 0);
+	assert_int_equal(ptm_capture_block_size(1, all), 0);
 }
 
 /* Clocks as record.h states them; none without time packets. */
@@ -635,6 +683,7 @@ int main(void)
 		cmocka_unit_test_teardown(compressed_trace_is_the_same, remove_guest),
 		cmocka_unit_test_teardown(clocks_are_told, remove_guest),
 		cmocka_unit_test_teardown(killed_by_a_signal, remove_out),
+		cmocka_unit_test(blocks_are_bounded),
 		cmocka_unit_test(failures_leave_nothing),
 		cmocka_unit_test(full_disk_leaves_nothing),
 		cmocka_unit_test(exec_is_refused),
