@@ -16,8 +16,9 @@
 #include <time.h>
 
 /* Jobs in flight: each worker runs one and may have one finished ahead of the oldest, and some more
- * so that a slow job does not stop the others at once. */
-#define SLOTS_PER_WORKER 4
+ * so that a slow job does not stop the others at once, and so that the deliverer need not wake for
+ * each. */
+#define SLOTS_PER_WORKER 8
 /* Output waiting to be written, in chunks of 1 MiB: a segment's text (16 KiB of trace) is mostly
  * below 8 MiB. */
 #define CHUNKS_PER_WORKER 32
@@ -39,10 +40,11 @@ struct ptm_ring {
 	pthread_mutex_t entry; /* held around room + claim; taken before `lock` */
 	pthread_cond_t room; /* workers wait: a slot or a chunk became free, the oldest job changed,
 				canceled */
-	pthread_cond_t ready; /* the deliverer waits: the oldest job has something */
+	pthread_cond_t ready; /* the deliverer waits: the oldest job has something that is due */
 
 	/* All below under `lock`. */
 	uint64_t head, tail;
+	uint64_t urgent; /* chunks to be delivered, and jobs that failed */
 	unsigned workers; /* that have not left */
 	size_t chunks;    /* allocated so far */
 	size_t chunks_max;
@@ -115,6 +117,19 @@ void ptm_ring_destroy(struct ptm_ring *ring)
 	free(ring);
 }
 
+/* Wake the deliverer if the oldest job has something and it is due.  Results without output may wait
+ * for each other: to be woken costs more than to deliver one.  Call with `lock` held. */
+static void wake_deliverer(struct ptm_ring *ring)
+{
+	const struct ptm_job_out *oldest = &ring->slots[ring->tail & ring->mask];
+	const uint64_t in_use = ring->head - ring->tail;
+
+	if (in_use == 0 || (oldest->first == NULL && oldest->state != SLOT_DONE))
+		return;
+	if (ring->urgent > 0 || ring->closed || in_use > ring->mask / 2)
+		(void)pthread_cond_signal(&ring->ready);
+}
+
 /* Call with `entry` held.  Takes the next slot, or NULL if the run is over. */
 static struct ptm_job_out *take_slot(struct ptm_ring *ring)
 {
@@ -151,8 +166,8 @@ int ptm_ring_enter(struct ptm_ring *ring, ptm_ring_claim_fn claim, void *ctx,
 		if (status != 0) {
 			slot->state = status > 0 ? SLOT_RUNNING : SLOT_DONE;
 			ring->head++;
-			(void)pthread_cond_signal(&ring->ready);
 		}
+		wake_deliverer(ring);
 		(void)pthread_mutex_unlock(&ring->lock);
 	}
 	(void)pthread_mutex_unlock(&ring->entry);
@@ -174,8 +189,8 @@ static void publish(struct ptm_job_out *out)
 	*out->last = out->filling;
 	out->last = &out->filling->next;
 	out->filling = NULL;
-	if (out->seq == ring->tail)
-		(void)pthread_cond_signal(&ring->ready);
+	ring->urgent++;
+	wake_deliverer(ring);
 }
 
 /* A chunk for @out; the last one only if it is the oldest job.  NULL when canceled or out of
@@ -228,8 +243,8 @@ void ptm_ring_done(struct ptm_job_out *out)
 	(void)pthread_mutex_lock(&ring->lock);
 	publish(out);
 	out->state = SLOT_DONE;
-	if (out->seq == ring->tail)
-		(void)pthread_cond_signal(&ring->ready);
+	ring->urgent += out->result.status < 0;
+	wake_deliverer(ring);
 	(void)pthread_mutex_unlock(&ring->lock);
 }
 
@@ -265,6 +280,7 @@ static bool take_ready(struct ptm_ring *ring, struct ptm_chunk **chunk,
 	if (out->first != NULL) {
 		*chunk = out->first;
 		out->first = (*chunk)->next;
+		ring->urgent--;
 		if (out->first == NULL)
 			out->last = &out->first;
 		*event = PTM_RING_CHUNK;
