@@ -105,9 +105,9 @@ static ALWAYS_INLINE void put(struct lexing *l, uint64_t sym, uint32_t target)
  * edges it is as well as any longer history, and make few guesses. */
 static inline uint32_t guess_index(uint64_t sym, const struct ptm_item *before)
 {
-	const uint64_t what = sym | (before->key >> 32 & 0xf) << 8;
+	const uint64_t all = (sym >> 32 | sym << 32) ^ (before->key << 8 & UINT64_C(0xf0000000000));
 
-	return (uint32_t)(what * PTM_DIGEST_K >> (64 - PTM_GUESS_BITS));
+	return (uint32_t)(all * PTM_DIGEST_K >> (64 - PTM_GUESS_BITS));
 }
 
 /* A symbol behind anything. */
