@@ -7,6 +7,10 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+_Static_assert(PTM_EDGE_DEEP <= 15, "it has four bits in a slot");
+_Static_assert(1 + PTM_SYM_MAX / 8 * 6 <= PTM_SLOT_REST_MAX, "what is left of packets");
+_Static_assert(1 + PTM_EDGE_BITS <= PTM_SLOT_REST_MAX, "what is left of bits");
+
 /* In the key of a slot that is being filled: no other has this bit. */
 #define BUSY UINT64_C(1)
 
@@ -53,7 +57,8 @@ void ptm_edges_destroy(struct ptm_edges *edges)
 /* The @i-th slot to look at for a key. */
 static struct ptm_slot *slot_at(const struct ptm_edges *edges, uint64_t key, unsigned i)
 {
-	return &edges->slot[ptm_slot_index(edges->shift, PTM_KEY_STATE(key), key) ^ i];
+	return &edges->slot[ptm_slot_index(edges->shift, PTM_KEY_STATE(key), PTM_SYM_WHAT(key)) ^
+			    i];
 }
 
 const struct ptm_slot *ptm_edges_find(const struct ptm_edges *edges, uint64_t key, uint32_t top,
@@ -115,12 +120,13 @@ static uint32_t next_of(const struct ptm_edge *edge)
 void ptm_edge_pack(struct ptm_slot *slot, const struct ptm_edge *edge)
 {
 	const uint32_t how = edge->npush |
-			     (edge->rest == 0 && (edge->sym & PTM_SYM_TIP) ? PTM_SLOT_TIP : 0) |
+			     (edge->rest == 0 && (edge->sym & PTM_SYM_TIP) ? 0 : PTM_SLOT_ALONG) |
 			     (edge->pop ? PTM_SLOT_POP : 0) | (edge->drop ? PTM_SLOT_DROP : 0);
 
 	slot->b = edge->b;
-	slot->next = next_of(edge) | edge->rest;
-	slot->guard = edge->guard | edge->deepest;
+	slot->next = next_of(edge) | edge->rest | (edge->deepest & 7) << 5;
+	slot->guard = edge->guard | (edge->guard != 0 ? PTM_GUARD_YES : PTM_GUARD_NO) |
+		      (edge->deepest > 7 ? PTM_GUARD_DEEP : 0);
 	slot->push[0] = edge->push[0] | edge->n;
 	slot->push[1] = edge->push[1] | how;
 	atomic_store_explicit(&slot->key, PTM_EDGE_KEY(edge->state, edge->sym),

@@ -51,11 +51,11 @@
 #define PTM_SYM_FLAGS   (PTM_SYM_TIP | PTM_SYM_PACKETS | PTM_SYM_SIZE)
 #define PTM_SYM(bits, n, tip)                                                                      \
 	((uint64_t)((uint32_t)(bits) | 1u << (n)) << 32 | ((tip) ? PTM_SYM_TIP : 0))
-#define PTM_SYM_OF(packets, size, tip)                                                             \
-	((uint64_t)(packets) << 32 | PTM_SYM_PACKETS | (size) | ((tip) ? PTM_SYM_TIP : 0))
-#define PTM_SYM_WHAT(sym) ((uint32_t)((sym) >> 32))
-#define PTM_SYM_MASK      (UINT64_C(0xffffffff) << 32 | PTM_SYM_FLAGS)
-#define PTM_SYM_K         0x85ebca6bu
+#define PTM_SYM_HOW(size, tip)         (PTM_SYM_PACKETS + (size) + ((tip) ? PTM_SYM_TIP : 0))
+#define PTM_SYM_OF(packets, size, tip) ((uint64_t)(packets) << 32 | PTM_SYM_HOW(size, tip))
+#define PTM_SYM_WHAT(sym)              ((uint32_t)((sym) >> 32))
+#define PTM_SYM_MASK                   (UINT64_C(0xffffffff) << 32 | PTM_SYM_FLAGS)
+#define PTM_SYM_K                      0x85ebca6bu
 
 #define PTM_EDGE_KEY(state, sym) ((uint32_t)(state) | (uint64_t)(sym))
 #define PTM_KEY_STATE(key)       ((uint32_t)(key) & ~PTM_STATE_FREE)
@@ -83,18 +83,25 @@ struct ptm_edge {
 struct ptm_slot {
 	_Atomic uint64_t key; /* PTM_EDGE_KEY(); 0: empty */
 	uint64_t b;           /* digest */
-	uint32_t next;    /* state; in the free byte `rest`; if it pops, bits that are left over,
-			     below a stop bit, in the place of the state */
-	uint32_t guard;   /* state; in the free byte `deepest` */
+	uint32_t next;  /* state; in the free byte `rest`, and `deepest`; if it pops, bits that are
+			   left over, below a stop bit, in the place of the state */
+	uint32_t guard; /* state; in the free byte PTM_GUARD_*, and of `deepest` 8 */
 	uint32_t push[2]; /* states; in the free bytes `n`, and PTM_SLOT_* */
 };
 
-#define PTM_SLOT_REST(slot)    ((slot)->next & PTM_STATE_FREE)
-#define PTM_SLOT_DEEPEST(slot) ((slot)->guard & PTM_STATE_FREE)
+/* How far to shift what differs between a guard and the stack, so that it says whether the guard
+ * holds: by the free byte; or, if there is none, by all 32 bits. */
+#define PTM_GUARD_YES  8u
+#define PTM_GUARD_NO   32u
+#define PTM_GUARD_DEEP 0x80u
+
+#define PTM_SLOT_REST_MAX      31u
+#define PTM_SLOT_REST(slot)    ((slot)->next & PTM_SLOT_REST_MAX)
+#define PTM_SLOT_DEEPEST(slot) (((slot)->next >> 5 & 7) | ((slot)->guard & PTM_GUARD_DEEP) >> 4)
 #define PTM_SLOT_N(slot)       ((slot)->push[0] & PTM_STATE_FREE)
 #define PTM_SLOT_HOW(slot)     ((slot)->push[1] & PTM_STATE_FREE)
 #define PTM_SLOT_NPUSH         3u /* number of calls */
-#define PTM_SLOT_TIP           4u /* the edge uses up its TIP */
+#define PTM_SLOT_ALONG         4u /* the edge uses up no TIP, or leaves something before it */
 #define PTM_SLOT_POP           8u
 #define PTM_SLOT_DROP          16u
 
@@ -110,10 +117,10 @@ static inline size_t ptm_edges_cap(const struct ptm_edges *edges)
 	return (size_t)1 << (32 - edges->shift);
 }
 
-/* The index of the first slot for a symbol. */
-static inline uint32_t ptm_slot_index(unsigned shift, uint32_t state, uint64_t sym)
+/* The index of the first slot for a symbol that is made of @what. */
+static inline uint32_t ptm_slot_index(unsigned shift, uint32_t state, uint32_t what)
 {
-	return (state ^ PTM_SYM_WHAT(sym) * PTM_SYM_K) >> shift;
+	return (state ^ what * PTM_SYM_K) >> shift;
 }
 
 /* The @i-th slot to look at for a key whose first one is @slot. */
@@ -128,17 +135,17 @@ static inline bool ptm_slot_has(const struct ptm_slot *slot, uint64_t key)
 	return atomic_load_explicit(&slot->key, memory_order_acquire) == key;
 }
 
-/* All ones if @slot has a guard. */
+/* 1 if @slot has a guard, else 0. */
 static inline uint32_t ptm_slot_guarded(const struct ptm_slot *slot)
 {
-	return 0u - (uint32_t)(slot->guard > PTM_STATE_FREE);
+	return slot->guard / PTM_GUARD_YES & 1;
 }
 
 /* Does it hold with @top on the stack (0: nothing), whatever is in its free byte?  One branch,
  * mostly taken: that there is a guard is not foreseen so well. */
 static inline bool ptm_slot_holds(const struct ptm_slot *slot, uint32_t top)
 {
-	return ((slot->guard ^ top) & ptm_slot_guarded(slot) & ~PTM_STATE_FREE) == 0;
+	return (uint64_t)(slot->guard ^ top) >> (slot->guard & 63) == 0;
 }
 
 /* The TNT bits of @sym, the oldest on top, and how many.  False: these are no TNT packets. */

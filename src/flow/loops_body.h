@@ -37,10 +37,10 @@ static inline struct tables tables_of(const struct ptm_walk *w)
 	return (struct tables){edges->slot, edges->shift};
 }
 
-/* Where in it the edge of @state and @sym stands, in bytes. */
-static inline uint32_t place_of(const struct tables *tables, uint32_t state, uint64_t sym)
+/* Where in it the edge of @state and a symbol made of @what stands, in bytes. */
+static inline uint32_t place_of(const struct tables *tables, uint32_t state, uint32_t what)
 {
-	return (uint32_t)sizeof(struct ptm_slot) * ptm_slot_index(tables->shift, state, sym);
+	return (uint32_t)sizeof(struct ptm_slot) * ptm_slot_index(tables->shift, state, what);
 }
 
 /* Bits of the stretch that wait to become a symbol, the oldest on top. */
@@ -91,11 +91,12 @@ struct lexing {
 
 /* A symbol behind a TIP, and where its own TIP leads.  Its edge is fetched: it will be looked up
  * soon, and is mostly not in the first cache. */
-static ALWAYS_INLINE void put(struct lexing *l, uint64_t sym, uint32_t target)
+static ALWAYS_INLINE void put(struct lexing *l, uint32_t what, uint32_t flags, uint32_t target)
 {
-	const uint32_t place = place_of(&l->tables, l->state, sym);
+	const uint32_t place = place_of(&l->tables, l->state, what);
+	const uint64_t key = (uint64_t)what << 32 | (l->state + flags); /* it has room for them */
 
-	*l->item++ = (struct ptm_item){PTM_EDGE_KEY(l->state, sym), target, place};
+	*l->item++ = (struct ptm_item){key, target, place};
 	__builtin_prefetch((const char *)l->tables.slots + place);
 	l->state = target;
 }
@@ -114,7 +115,7 @@ static inline uint32_t guess_index(uint64_t sym, const struct ptm_item *before)
 static ALWAYS_INLINE void put_any(struct lexing *l, uint64_t sym, uint32_t target)
 {
 	if (l->state != 0) {
-		put(l, sym, target);
+		put(l, PTM_SYM_WHAT(sym), sym & PTM_SYM_FLAGS, target);
 	} else {
 		const uint32_t place = l->guesses->first[guess_index(sym, l->item - 1)];
 
@@ -148,28 +149,28 @@ static const uint8_t ip_extend[8] = {0, 0, 0, 16, 0, 0, 0, 0};
 static const uint64_t ip_mask[8] = {0, 0xffff,     0xffffffff, UINT64_MAX, 0xffffffffffff,
 				    0, UINT64_MAX, 0};
 
-/* The address of the TIP at @p, whose first byte is @first.  Returns the packet's size, 0 if it has
- * none.  Branches on IPBytes are mostly foreseen, a table would have the next packet wait for this
- * one's. */
-static ALWAYS_INLINE unsigned tip_address(const uint8_t *p, uint8_t first, uint64_t *ip)
+/* The address of the TIP at @p, whose first byte is @first.  Returns where the packet ends, NULL if
+ * it has none.  Branches on IPBytes are mostly foreseen, a table would have the next packet wait
+ * for this one's. */
+static ALWAYS_INLINE const uint8_t *tip_address(const uint8_t *p, uint8_t first, uint64_t *ip)
 {
 	const unsigned kind = first >> 5;
 	uint64_t raw;
 
 	if (first == (1 << 5 | TIP)) {
 		*ip = (*ip & ~UINT64_C(0xffff)) | ptm_load_le16(p + 1);
-		return 3;
+		return p + 3;
 	}
 	if (first == (2 << 5 | TIP)) {
 		*ip = (*ip & ~UINT64_C(0xffffffff)) | ptm_load_le32(p + 1);
-		return 5;
+		return p + 5;
 	}
 	if (ip_mask[kind] == 0)
-		return 0;
+		return NULL;
 	raw = ptm_load_le64(p + 1);
 	*ip = ((uint64_t)((int64_t)(raw << ip_extend[kind]) >> ip_extend[kind]) & ip_mask[kind]) |
 	      (*ip & ~ip_mask[kind]);
-	return 1u + ip_bytes[kind];
+	return p + 1 + ip_bytes[kind];
 }
 
 /* A long TNT.  Returns its size, or 0. */
@@ -225,26 +226,26 @@ static inline unsigned take_other(struct lexing *l, struct ptm_stretch *s, const
 	return size;
 }
 
-/* The state that the TIP at @p leads to.  Returns its size, or 0. */
-static ALWAYS_INLINE unsigned take_tip(struct lexing *l, struct ptm_walk *w, const uint8_t *p,
-				       uint8_t first, uint32_t *target)
+/* The state that the TIP at @p leads to.  Returns where it ends, or NULL. */
+static ALWAYS_INLINE const uint8_t *take_tip(struct lexing *l, struct ptm_walk *w, const uint8_t *p,
+					     uint8_t first, uint32_t *target)
 {
 	uint64_t ip = l->last_ip;
-	const unsigned size = tip_address(p, first, &ip);
+	const uint8_t *end = tip_address(p, first, &ip);
 	const struct ptm_front *front = ptm_walk_front(w, ip);
 
-	if (UNLIKELY(size == 0))
-		return 0;
+	if (UNLIKELY(end == NULL))
+		return NULL;
 	*target = front->state;
 	if (UNLIKELY(front->ip != ip)) {
 		uint32_t found;
 
 		if (!ptm_loops_target(w, ip, &found))
-			return 0;
+			return NULL;
 		*target = PTM_STATE(found);
 	}
 	l->last_ip = ip;
-	return size;
+	return end;
 }
 
 /* Some TNT packets and the one behind them.  False: here the stretch ends. */
@@ -252,6 +253,7 @@ static ALWAYS_INLINE bool take_unit(struct lexing *l, struct ptm_stretch *s, str
 {
 	const uint64_t x = ptm_load_le64(l->pos);
 	const unsigned at = take_tnts(&l->pending, x);
+	const uint8_t *end;
 	uint32_t target;
 	unsigned size;
 
@@ -260,14 +262,15 @@ static ALWAYS_INLINE bool take_unit(struct lexing *l, struct ptm_stretch *s, str
 	if (at == 64)
 		return true;
 	if ((x >> at & 31) == TIP) {
-		size = take_tip(l, w, l->pos, (uint8_t)(x >> at), &target);
-		if (UNLIKELY(size == 0))
+		end = take_tip(l, w, l->pos, (uint8_t)(x >> at), &target);
+		if (UNLIKELY(end == NULL))
 			return false;
 		put_any(l, last_sym(&l->pending, true), target);
 		l->pending.n = 0;
-	} else {
-		size = take_other(l, s, l->pos);
+		l->pos = end;
+		return true;
 	}
+	size = take_other(l, s, l->pos);
 	l->pos += size;
 	return size != 0;
 }
@@ -287,11 +290,9 @@ static ALWAYS_INLINE bool take_units(struct lexing *from, struct ptm_stretch *s,
 
 /* @pos and @at bits.  How many packets they are is mostly foreseen, and then the next symbol need
  * not wait for this one's bytes; as arithmetic, which the compiler would make of it, it would. */
-static ALWAYS_INLINE const uint8_t *behind_tnts(const uint8_t *pos, uint64_t at)
+static ALWAYS_INLINE const uint8_t *behind_tnts(const uint8_t *pos, unsigned at)
 {
-	if (at == 0) {
-		__asm__("" : "+r"(pos));
-	} else if (at == 8) {
+	if (at == 8) {
 		pos += 1;
 		__asm__("" : "+r"(pos));
 	} else if (at == 16) {
@@ -303,28 +304,49 @@ static ALWAYS_INLINE const uint8_t *behind_tnts(const uint8_t *pos, uint64_t at)
 	return pos;
 }
 
-/* Symbols of some TNT packets and the TIP behind them, as long as there are any.  Nothing is
- * pending, and so it is known where the first one begins. */
-static ALWAYS_INLINE void take_symbols(struct lexing *from, struct ptm_walk *w)
+/* A symbol of some TNT packets and the TIP behind them, or the TIP alone: @x is what comes next.
+ * Returns where it ends, NULL if it is something else. */
+static ALWAYS_INLINE const uint8_t *take_symbol(struct lexing *l, struct ptm_walk *w, uint64_t x)
+{
+	/* The first bits of the packets that may be one, and of what is behind them. */
+	const uint64_t odd = x & PTM_BYTES(1) >> (56 - PTM_SYM_MAX);
+	const uint8_t *end;
+	uint32_t target;
+	unsigned at;
+	uint8_t first;
+
+	if ((x & 1) != 0) {
+		if (UNLIKELY((x & 31) != TIP))
+			return NULL;
+		end = take_tip(l, w, l->pos, (uint8_t)x, &target);
+		if (LIKELY(end != NULL))
+			put(l, 0, PTM_SYM_HOW(0, true), target);
+		return end;
+	}
+	if (UNLIKELY(odd == 0))
+		return NULL;
+	at = (unsigned)__builtin_ctzll(odd);
+	first = (uint8_t)(x >> at);
+	if (UNLIKELY((first & 31) != TIP))
+		return NULL;
+	end = take_tip(l, w, behind_tnts(l->pos, at), first, &target);
+	if (LIKELY(end != NULL))
+		put(l, (uint32_t)ptm_low_bits(x, at), PTM_SYM_HOW(at, true), target);
+	return end;
+}
+
+/* Such symbols, as long as there are any.  Nothing is pending, and so it is known where the first
+ * one begins. */
+static NEVER_INLINE void take_symbols(struct lexing *from, struct ptm_walk *w)
 {
 	struct lexing l = *from;
 
 	while (l.pos < l.end) {
-		const uint64_t x = ptm_load_le64(l.pos), odd = x & PTM_BYTES(1);
-		const uint64_t at = odd != 0 ? (unsigned)__builtin_ctzll(odd) : 64;
-		const uint8_t first = (uint8_t)(x >> (at & 63));
-		const uint8_t *p;
-		uint32_t target;
-		unsigned size;
+		const uint8_t *end = take_symbol(&l, w, ptm_load_le64(l.pos));
 
-		if (UNLIKELY(at > PTM_SYM_MAX) || UNLIKELY((first & 31) != TIP))
+		if (UNLIKELY(end == NULL))
 			break;
-		p = behind_tnts(l.pos, at);
-		size = take_tip(&l, w, p, first, &target);
-		if (UNLIKELY(size == 0))
-			break;
-		put(&l, PTM_SYM_OF(ptm_low_bits(x, (unsigned)at), at, true), target);
-		l.pos = p + size;
+		l.pos = end;
 	}
 	from->pos = l.pos;
 	from->item = l.item;
@@ -396,12 +418,12 @@ static inline bool is_other(const struct ptm_slot *e, uint64_t key, uint32_t top
 /* A walk over the symbols of a stretch. */
 struct walking {
 	const struct ptm_item *item, *end;
-	uint64_t key;   /* of the next edge ... */
-	uint32_t place; /* ... and where it should be in the table */
-	uint32_t *rest; /* the guess that `place` is; NULL: that of the symbol */
-	uint32_t top;
-	uint32_t limit; /* the stack has PTM_STACK entries then */
-	uint32_t idle;  /* edges in a row that used up nothing of idle_item */
+	uint64_t key;    /* of the next edge ... */
+	uint32_t place;  /* ... and where it should be in the table */
+	uint32_t *rest;  /* the guess that `place` is; NULL: that of the symbol */
+	uint32_t *top;   /* of the stack */
+	uint32_t *limit; /* it has PTM_STACK entries then */
+	uint32_t idle;   /* edges in a row that used up nothing of idle_item */
 	const struct ptm_item *idle_item;
 	uint64_t n, b;
 	uint32_t *stack; /* states, with anything in the free bytes */
@@ -414,7 +436,7 @@ struct walking {
 static inline const struct ptm_slot *look_near(const struct walking *k, const struct tables *tables,
 					       uint32_t top)
 {
-	const uint32_t place = place_of(tables, PTM_KEY_STATE(k->key), k->key);
+	const uint32_t place = place_of(tables, PTM_KEY_STATE(k->key), PTM_SYM_WHAT(k->key));
 	const struct ptm_slot *first =
 		(const struct ptm_slot *)((const char *)tables->slots + place);
 
@@ -445,7 +467,7 @@ static inline void learn(const struct walking *k, const struct tables *tables,
 static inline const struct ptm_slot *look_further(const struct walking *k, struct tables *tables,
 						  struct ptm_turbo *t, struct ptm_walk *w)
 {
-	const uint32_t on_top = k->stack[k->top] & ~PTM_STATE_FREE;
+	const uint32_t on_top = *k->top & ~PTM_STATE_FREE;
 	const struct ptm_slot *e = look_near(k, tables, on_top);
 
 	if (e == NULL) {
@@ -460,17 +482,17 @@ static inline const struct ptm_slot *look_further(const struct walking *k, struc
 }
 
 /* The stack rises to @rise, above its limit: it loses entries at the other end. */
-static ALWAYS_INLINE void lose_entries(struct walking *k, uint32_t rise)
+static ALWAYS_INLINE void lose_entries(struct walking *k, uint32_t *rise)
 {
-	if (UNLIKELY(rise > PTM_LANE_ROOM)) {
-		const uint32_t down = k->limit - PTM_STACK;
+	if (UNLIKELY(rise > k->stack + PTM_LANE_ROOM)) {
+		const ptrdiff_t down = k->limit - PTM_STACK - k->stack;
 
 		memmove(k->stack, k->stack + down, (PTM_STACK + 1) * sizeof(k->stack[0]));
 		k->top -= down;
 		rise -= down;
 	}
 	k->limit = rise;
-	k->stack[rise - PTM_STACK] = 0;
+	rise[-(int)PTM_STACK] = 0;
 }
 
 /* What is left of the symbol in @key: @rest, as in the edge.  ptm_sym_bits() would do, but costs
@@ -497,10 +519,10 @@ static ALWAYS_INLINE bool go_along(struct walking *k, const struct ptm_slot *e, 
 	uint64_t sym;
 
 	if ((how & PTM_SLOT_POP) != 0) {
-		if (UNLIKELY(k->top + PTM_STACK == k->limit))
+		if (UNLIKELY(k->top == k->limit - PTM_STACK))
 			return false;
 		sym = (uint64_t)(e->next >> (32 - PTM_STATE_BITS)) << 32 | (k->key & PTM_SYM_TIP);
-		state = k->stack[k->top--] & ~PTM_STATE_FREE;
+		state = *k->top-- & ~PTM_STATE_FREE;
 	} else if (rest != 0) {
 		sym = left_of(k->key, rest);
 		if (UNLIKELY(sym == (k->key & PTM_SYM_MASK))) {
@@ -534,8 +556,8 @@ static ALWAYS_INLINE void go_next(struct walking *k)
 static ALWAYS_INLINE bool log_edge(struct walking *k, const struct ptm_slot *e)
 {
 	const uint32_t how = PTM_SLOT_HOW(e);
-	const uint32_t to = (how & PTM_SLOT_TIP) != 0   ? k->item->target
-			    : (how & PTM_SLOT_POP) != 0 ? k->stack[k->top] & ~PTM_STATE_FREE
+	const uint32_t to = (how & PTM_SLOT_ALONG) == 0 ? k->item->target
+			    : (how & PTM_SLOT_POP) != 0 ? *k->top & ~PTM_STATE_FREE
 							: 0;
 
 	if (UNLIKELY(k->went == k->went_last))
@@ -552,20 +574,20 @@ static ALWAYS_INLINE bool step(struct walking *k, const struct ptm_slot *e, bool
 	if (UNLIKELY(k->top + PTM_EDGE_DEEP > k->limit) &&
 	    UNLIKELY(k->top + PTM_SLOT_DEEPEST(e) > k->limit))
 		lose_entries(k, k->top + PTM_SLOT_DEEPEST(e));
-	k->top += ptm_slot_guarded(e); /* or less one */
+	k->top -= ptm_slot_guarded(e);
 	if (counting && !log_edge(k, e))
 		return false;
 	k->n += n;
 	k->b = k->b * k->power[n] + e->b;
-	if (LIKELY((how & ~PTM_SLOT_NPUSH) == PTM_SLOT_TIP)) {
+	if (LIKELY((how & ~PTM_SLOT_NPUSH) == 0)) {
 		go_next(k);
-	} else if ((how & PTM_SLOT_TIP) != 0) {
-		k->top -= k->top + PTM_STACK != k->limit;
+	} else if ((how & PTM_SLOT_ALONG) == 0) {
+		k->top -= k->top != k->limit - PTM_STACK;
 		go_next(k);
 	} else if (UNLIKELY(!go_along(k, e, how))) {
 		return false;
 	}
-	memcpy(&k->stack[k->top + 1], e->push, sizeof(e->push));
+	memcpy(k->top + 1, e->push, sizeof(e->push));
 	k->top += how & PTM_SLOT_NPUSH;
 	return true;
 }
@@ -579,8 +601,8 @@ static ALWAYS_INLINE struct walking set_out(struct ptm_turbo *t, struct ptm_walk
 				.end = s->items + s->n,
 				.key = s->items[0].key,
 				.place = s->items[0].place,
-				.top = lane->top,
-				.limit = lane->floor + PTM_STACK,
+				.top = t->lane.stack + lane->top,
+				.limit = t->lane.stack + lane->floor + PTM_STACK,
 				.stack = t->lane.stack,
 				.guesses = &t->guesses,
 				.power = w->power};
@@ -599,7 +621,7 @@ static ALWAYS_INLINE bool walk_all(struct ptm_turbo *t, struct ptm_walk *w, bool
 		const struct ptm_slot *e =
 			(const struct ptm_slot *)((const char *)tables.slots + k.place);
 
-		if (UNLIKELY(is_other(e, k.key, k.stack[k.top])))
+		if (UNLIKELY(is_other(e, k.key, *k.top)))
 			e = look_further(&k, &tables, t, w);
 		if (UNLIKELY(e == NULL) || UNLIKELY(!step(&k, e, counting)))
 			return false;
@@ -607,8 +629,8 @@ static ALWAYS_INLINE bool walk_all(struct ptm_turbo *t, struct ptm_walk *w, bool
 	if (counting)
 		t->went = (size_t)(k.went - t->counts->log);
 	t->lane.state = PTM_KEY_STATE(k.key);
-	t->lane.top = k.top;
-	t->lane.floor = k.limit - PTM_STACK;
+	t->lane.top = (uint32_t)(k.top - k.stack);
+	t->lane.floor = (uint32_t)(k.limit - PTM_STACK - k.stack);
 	t->lane.n = k.n;
 	t->lane.b = k.b;
 	return true;

@@ -24,8 +24,8 @@
  * ends with an interrupt at the IP it began with). */
 #define PTM_RUNAWAY (1u << 18)
 
-#define PTM_STACK 64u /* return addresses (SDM vol. 3, ch. Intel PT, "RET Compression") */
-#define PTM_FRONT 4096u
+#define PTM_STACK      64u /* return addresses (SDM vol. 3, ch. Intel PT, "RET Compression") */
+#define PTM_FRONT_BITS 13u
 
 /* The ids that a walk holds, as addresses. */
 struct ptm_held {
@@ -70,7 +70,7 @@ struct ptm_walk {
 	struct ptm_front {
 		uint64_t ip;
 		uint32_t state;
-	} front[PTM_FRONT]; /* by address */
+	} front[1u << PTM_FRONT_BITS]; /* by address */
 };
 
 /* @cache is borrowed. */
@@ -109,10 +109,12 @@ int ptm_walk_pushes(struct ptm_walk *w, uint32_t id);
 /* The id of the node at @ip, likewise. */
 int ptm_walk_find(struct ptm_walk *w, uint64_t ip, uint32_t *id);
 
-/* Where the id of the node at @ip is kept, if it was found lately. */
+/* Where the id of the node at @ip is kept, if it was found lately.  A multiplication is as few
+ * instructions as anything, and code that lies at the same place of several pages is not together.
+ */
 static inline struct ptm_front *ptm_walk_front(struct ptm_walk *w, uint64_t ip)
 {
-	return &w->front[(ip ^ ip >> 12) % PTM_FRONT];
+	return &w->front[(uint32_t)ip * 0x9e3779b1u >> (32 - PTM_FRONT_BITS)];
 }
 
 /* Have those of the space and mode where the flow is. */

@@ -44,7 +44,7 @@ struct ptm_ring {
 
 	/* All below under `lock`. */
 	uint64_t head, tail;
-	uint64_t urgent; /* chunks to be delivered, and jobs that failed */
+	uint64_t urgent;  /* chunks to be delivered, and jobs that failed */
 	unsigned workers; /* that have not left */
 	size_t chunks;    /* allocated so far */
 	size_t chunks_max;
@@ -117,8 +117,8 @@ void ptm_ring_destroy(struct ptm_ring *ring)
 	free(ring);
 }
 
-/* Wake the deliverer if the oldest job has something and it is due.  Results without output may wait
- * for each other: to be woken costs more than to deliver one.  Call with `lock` held. */
+/* Wake the deliverer if the oldest job has something and it is due.  Results without output may
+ * wait for each other: to be woken costs more than to deliver one.  Call with `lock` held. */
 static void wake_deliverer(struct ptm_ring *ring)
 {
 	const struct ptm_job_out *oldest = &ring->slots[ring->tail & ring->mask];

@@ -82,7 +82,7 @@ static void test_table(void **state)
 	assert_int_equal(ptm_edges_cap(edges), 16);
 	assert_int_equal((uintptr_t)edges->slot % 64, 0);
 	for (uint32_t s = 1; n < PTM_EDGE_GROUP + 1; s++)
-		if (ptm_slot_index(edges->shift, PTM_STATE(s), sym) == 13)
+		if (ptm_slot_index(edges->shift, PTM_STATE(s), PTM_SYM_WHAT(sym)) == 13)
 			same[n++] = PTM_STATE(s);
 	for (unsigned i = 0; i <= PTM_EDGE_GROUP; i++) {
 		const struct ptm_edge e = edge_of(same[i], sym);
