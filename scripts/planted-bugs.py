@@ -226,6 +226,8 @@ PLANTS = [
      "\tk->top -= ptm_slot_guarded(e);\n", ""),
     ("edge-rest-dropped", "src/flow/loops_body.h",
      "\t\tsym = left_of(k->key, rest);\n", "\t\tsym = (++k->item)->key;\n"),
+    ("edge-deepest-half", "src/flow/edge.c",
+     "(edge->deepest > 7 ? PTM_GUARD_DEEP : 0)", "0"),
     ("edge-rest-behind-pop", "src/flow/edge.c",
      "return ((bits & ((1u << left) - 1)) | 1u << left)", "return ((bits >> 1 & ((1u << left) - 1)) | 1u << left)"),
     ("edge-drop-ignored", "src/flow/loops_body.h",
