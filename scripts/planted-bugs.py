@@ -231,7 +231,7 @@ PLANTS = [
     ("edge-rest-behind-pop", "src/flow/edge.c",
      "return ((bits & ((1u << left) - 1)) | 1u << left)", "return ((bits >> 1 & ((1u << left) - 1)) | 1u << left)"),
     ("edge-drop-ignored", "src/flow/loops_body.h",
-     "\t\tk->top -= k->top != k->limit - PTM_STACK;\n", "\t\tk->top -= 0;\n"),
+     "\t\tk->top -= k->top != bottom_of(k);\n", "\t\tk->top -= 0;\n"),
     ("edge-push-order", "src/flow/loops_body.h",
      "\tmemcpy(k->top + 1, e->push, sizeof(e->push));\n",
      "\tmemcpy(k->top + 1, e->push, sizeof(e->push));\n"

@@ -43,6 +43,11 @@ static inline uint32_t place_of(const struct tables *tables, uint32_t state, uin
 	return (uint32_t)sizeof(struct ptm_slot) * ptm_slot_index(tables->shift, state, what);
 }
 
+static inline const struct ptm_slot *slot_in(const struct tables *tables, uint32_t place)
+{
+	return (const struct ptm_slot *)((const char *)tables->slots + place);
+}
+
 /* Bits of the stretch that wait to become a symbol, the oldest on top. */
 struct pending {
 	uint64_t bits;
@@ -89,20 +94,25 @@ struct lexing {
 	const struct ptm_guesses *guesses;
 };
 
-/* A symbol behind a TIP, and where its own TIP leads.  Its edge is fetched: it will be looked up
- * soon, and is mostly not in the first cache. */
-static ALWAYS_INLINE void put(struct lexing *l, uint32_t what, uint32_t flags, uint32_t target)
+/* A symbol, and where its TIP leads.  Its edge is fetched: it will be looked up soon, and is mostly
+ * not in the first cache. */
+static ALWAYS_INLINE void put_item(struct lexing *l, uint64_t key, uint32_t target, uint32_t place)
 {
-	const uint32_t place = place_of(&l->tables, l->state, what);
-	const uint64_t key = (uint64_t)what << 32 | (l->state + flags); /* it has room for them */
-
 	*l->item++ = (struct ptm_item){key, target, place};
-	__builtin_prefetch((const char *)l->tables.slots + place);
+	__builtin_prefetch(slot_in(&l->tables, place));
 	l->state = target;
 }
 
-/* The guess for the place of @item, which is not the first one and begins at a state that is not
- * known.  The symbol before it is made of bits, then: the last four of them say which of several
+/* A symbol behind a TIP. */
+static ALWAYS_INLINE void put(struct lexing *l, uint32_t what, uint32_t flags, uint32_t target)
+{
+	const uint64_t key = (uint64_t)what << 32 | (l->state + flags); /* it has room for them */
+
+	put_item(l, key, target, place_of(&l->tables, l->state, what));
+}
+
+/* Which guess is for the place of the edge of @sym, whose state is not known.  So it is not the
+ * first item, and the one before it is made of bits: the last four of them say which of several
  * edges it is as well as any longer history, and make few guesses. */
 static inline uint32_t guess_index(uint64_t sym, const struct ptm_item *before)
 {
@@ -114,15 +124,10 @@ static inline uint32_t guess_index(uint64_t sym, const struct ptm_item *before)
 /* A symbol behind anything. */
 static ALWAYS_INLINE void put_any(struct lexing *l, uint64_t sym, uint32_t target)
 {
-	if (l->state != 0) {
+	if (l->state != 0)
 		put(l, PTM_SYM_WHAT(sym), sym & PTM_SYM_FLAGS, target);
-	} else {
-		const uint32_t place = l->guesses->first[guess_index(sym, l->item - 1)];
-
-		*l->item++ = (struct ptm_item){sym, target, place};
-		__builtin_prefetch((const char *)l->tables.slots + place);
-		l->state = target;
-	}
+	else
+		put_item(l, sym, target, l->guesses->first[guess_index(sym, l->item - 1)]);
 }
 
 static inline void put_full(struct lexing *l)
@@ -432,13 +437,18 @@ struct walking {
 	struct ptm_went *went, *went_last; /* of the log: the next one, and what is behind all */
 };
 
+/* The stack is empty where its top is here. */
+static ALWAYS_INLINE uint32_t *bottom_of(const struct walking *k)
+{
+	return k->limit - PTM_STACK;
+}
+
 /* The edge that is next, from the first slot for it on; NULL: it is in none of those near it. */
 static inline const struct ptm_slot *look_near(const struct walking *k, const struct tables *tables,
 					       uint32_t top)
 {
 	const uint32_t place = place_of(tables, PTM_KEY_STATE(k->key), PTM_SYM_WHAT(k->key));
-	const struct ptm_slot *first =
-		(const struct ptm_slot *)((const char *)tables->slots + place);
+	const struct ptm_slot *first = slot_in(tables, place);
 
 	for (unsigned i = 0; i < PTM_EDGE_NEAR; i++) {
 		const struct ptm_slot *e = ptm_slot_next(first, i);
@@ -485,14 +495,14 @@ static inline const struct ptm_slot *look_further(const struct walking *k, struc
 static ALWAYS_INLINE void lose_entries(struct walking *k, uint32_t *rise)
 {
 	if (UNLIKELY(rise > k->stack + PTM_LANE_ROOM)) {
-		const ptrdiff_t down = k->limit - PTM_STACK - k->stack;
+		const ptrdiff_t down = bottom_of(k) - k->stack;
 
 		memmove(k->stack, k->stack + down, (PTM_STACK + 1) * sizeof(k->stack[0]));
 		k->top -= down;
 		rise -= down;
 	}
 	k->limit = rise;
-	rise[-(int)PTM_STACK] = 0;
+	*bottom_of(k) = 0;
 }
 
 /* What is left of the symbol in @key: @rest, as in the edge.  ptm_sym_bits() would do, but costs
@@ -519,7 +529,7 @@ static ALWAYS_INLINE bool go_along(struct walking *k, const struct ptm_slot *e, 
 	uint64_t sym;
 
 	if ((how & PTM_SLOT_POP) != 0) {
-		if (UNLIKELY(k->top == k->limit - PTM_STACK))
+		if (UNLIKELY(k->top == bottom_of(k)))
 			return false;
 		sym = (uint64_t)(e->next >> (32 - PTM_STATE_BITS)) << 32 | (k->key & PTM_SYM_TIP);
 		state = *k->top-- & ~PTM_STATE_FREE;
@@ -582,7 +592,7 @@ static ALWAYS_INLINE bool step(struct walking *k, const struct ptm_slot *e, bool
 	if (LIKELY((how & ~PTM_SLOT_NPUSH) == 0)) {
 		go_next(k);
 	} else if ((how & PTM_SLOT_ALONG) == 0) {
-		k->top -= k->top != k->limit - PTM_STACK;
+		k->top -= k->top != bottom_of(k);
 		go_next(k);
 	} else if (UNLIKELY(!go_along(k, e, how))) {
 		return false;
@@ -618,8 +628,7 @@ static ALWAYS_INLINE bool walk_all(struct ptm_turbo *t, struct ptm_walk *w, bool
 		k.went_last = t->counts->log + PTM_WENT_MAX;
 	}
 	while (k.item < k.end) {
-		const struct ptm_slot *e =
-			(const struct ptm_slot *)((const char *)tables.slots + k.place);
+		const struct ptm_slot *e = slot_in(&tables, k.place);
 
 		if (UNLIKELY(is_other(e, k.key, *k.top)))
 			e = look_further(&k, &tables, t, w);
@@ -630,7 +639,7 @@ static ALWAYS_INLINE bool walk_all(struct ptm_turbo *t, struct ptm_walk *w, bool
 		t->went = (size_t)(k.went - t->counts->log);
 	t->lane.state = PTM_KEY_STATE(k.key);
 	t->lane.top = (uint32_t)(k.top - k.stack);
-	t->lane.floor = (uint32_t)(k.limit - PTM_STACK - k.stack);
+	t->lane.floor = (uint32_t)(bottom_of(&k) - k.stack);
 	t->lane.n = k.n;
 	t->lane.b = k.b;
 	return true;
